@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from treering.cli.output import JsonFlag, Output, VaultPath, count, number, warn
-from treering.cli.rows import read_sample
+from treering.cli.rows import read_sample, row_file
 from treering.words import counted, readable, reason
 
 _CREATE_EXAMPLES = """Examples:
@@ -107,6 +107,12 @@ def create(
     infer: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Only draft a schema, from a PUBLIC sample of rows.")
     ] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="Make the vault of this PRIVATE file, and draft within the promise.")
+    ] = False,
+    draft_share: Annotated[
+        float, typer.Option(parser=number, metavar="NUMBER", help="What its rows pay for that, of the promise.")
+    ] = 0.05,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a vault: a folder for a table that grows, with one promise.
@@ -116,6 +122,11 @@ def create(
     """
     out = Output(as_json)
     _check_table(table, order, person, infer)
+    if infer is not None and private:
+        if epsilon is None or delta == 0:
+            raise typer.BadParameter("a draft within the promise needs --epsilon and --delta")
+        _draft_privately(vault, infer, epsilon, delta, name, draft_share, schema, out)
+        return
     if infer is not None:
         _draft(vault, schema, infer, out)
         return
@@ -215,6 +226,34 @@ def _made(vault: Path, status: dict[str, Any], table: str | None, out: Output) -
             if table is None
             else f"Next: treering refresh {quote(str(vault))}"
         )
+
+    out.result(plain, show)
+
+
+def _draft_privately(
+    vault: Path,
+    file: Path,
+    epsilon: float,
+    delta: float,
+    name: str | None,
+    share: float,
+    schema: Path | None,
+    out: Output,
+) -> None:
+    """A vault of a file's rows, with a schema that tells no more of them than the promise allows."""
+    from treering.vault.vault import Vault
+
+    rows = row_file(file)
+    with Vault.create(vault, None, epsilon, delta, name=name, draft=rows, draft_share=share) as made:
+        _caution(epsilon, delta)
+        drawn, size = made.schema, made.size
+        if schema is not None:
+            drawn.save(schema)
+        plain = {"vault": str(vault), "size": size, "schema": drawn.to_dict(), "cells": drawn.cells, "share": share}
+
+    def show(shown: Output) -> None:
+        shown.line(f"{vault} is ready, with {counted(size, 'row')}. They paid {share:.3g} of the promise for:", "bold")
+        shown.line(str(drawn))
 
     out.result(plain, show)
 

@@ -42,7 +42,7 @@ _BINS: Final = 8
 _ENOUGH: Final = 100
 """Edges are quantiles from this many values on."""
 _NEARLY_ALL: Final = 0.9
-_NAME_OF_IDS: Final = r"(^|.*[^a-z])(id|uuid|guid|key|nr|number|index)"
+NAME_OF_IDS: Final = r"(^|.*[^a-z])(id|uuid|guid|key|nr|number|index)"
 """What a column is called that tells rows, or persons, apart."""
 _NUMBER: Final = r"^\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\s*$"
 _OTHER_DATE: Final = r"\s*[0-9]{1,4}[/.-][0-9]{1,2}[/.-][0-9]{1,4}(\s.*)?"
@@ -102,7 +102,7 @@ def _suggested(name: str, column: Any, names: list[str]) -> Attribute | str:
 def _tells_rows_apart(name: str, column: Any) -> bool:
     """Whether a column of texts or integers is called as ids are, and has nearly as many values as rows."""
     listed = pa.types.is_integer(column.type) or pa.types.is_string(column.type)
-    if not listed or not re.fullmatch(_NAME_OF_IDS, re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()):
+    if not listed or not re.fullmatch(NAME_OF_IDS, re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()):
         return False
     return bool(pc.count_distinct(column).as_py() >= _NEARLY_ALL * len(column) > 1)
 
@@ -175,6 +175,11 @@ def _edges(values: list[float], low: float, high: float) -> list[float]:
     if len(values) < _ENOUGH:
         return []
     cuts = sorted({values[len(values) * place // _BINS] for place in range(1, _BINS)} - {low, high})
+    return rounded_cuts(cuts, low, high)
+
+
+def rounded_cuts(cuts: list[float], low: float, high: float) -> list[float]:
+    """Increasing cuts between two ends, each rounded as far as its neighbours allow, and the ends."""
     ends = [low, *cuts, high]
     edges = {low, high}
     for before, cut, after in zip(ends, ends[1:], ends[2:], strict=False):

@@ -53,6 +53,8 @@ ENGINES: Final = {
 
 NAMED: Final = {
     "create": "treering.trusted.creating:create",
+    "draft": "treering.trusted.drafting:draft",
+    "finish": "treering.trusted.drafting:finish",
     "originate": "treering.trusted.creating:originate",
     "GrowingDatabase": "treering.trusted.memory.database:GrowingDatabase",
     "GrowingPoints": "treering.trusted.memory.points:GrowingPoints",

@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from treering.protocols import Gate
     from treering.trusted.creating import create as create
     from treering.trusted.creating import originate as originate
+    from treering.trusted.drafting import draft as draft
+    from treering.trusted.drafting import finish as finish
     from treering.trusted.learning.points import Bounds as Bounds
     from treering.trusted.learning.points import Samples as Samples
     from treering.trusted.learning.points import features_of as features_of

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -44,6 +45,7 @@ from treering.trusted.store import (
 from treering.trusted.store import Taken as Taken
 from treering.vault.asking import Questions
 from treering.vault.discovering import DEFAULT_SHARE, Wanted, discover, discovered, part_of
+from treering.vault.drafting import DRAFT_SHARE, create_drafted
 from treering.vault.kinds import EXPECTED_ROWS, NOTES, build, choose, lowered, spec
 from treering.vault.members import Member, chosen
 from treering.vault.planning import Planned
@@ -106,7 +108,7 @@ class Vault(Sealed):
     def create(
         cls,
         path: Place,
-        schema: Schema,
+        schema: Schema | None,
         epsilon: Number,
         delta: Number = 0.0,
         alpha: Number | None = None,
@@ -119,6 +121,8 @@ class Vault(Sealed):
         name: str | None = None,
         rows: int = EXPECTED_ROWS,
         discoveries: bool | Number = False,
+        draft: Place | RowFile | None = None,
+        draft_share: Number = DRAFT_SHARE,
         table: Any = None,
         order: str = "id",
         wait: float = WAIT,
@@ -127,7 +131,7 @@ class Vault(Sealed):
         """A new vault with its promise and, unless ``mechanism`` is None, a first mechanism, as `add` makes it.
 
         ``path``             the folder: a new one, or an empty one
-        ``schema``           the attributes of the rows
+        ``schema``           the attributes of the rows; None: they are drafted
         ``epsilon, delta``   the promise, for everything that ever leaves the vault
         ``alpha``            the largest error wanted for all answers ever given, as a share of the rows
         ``beta``             the probability that any answer exceeds its error
@@ -144,13 +148,25 @@ class Vault(Sealed):
         ``rows``             the number of rows that "auto" plans for
         ``discoveries``      the part of delta that is set aside for `discover`; True: a tenth, which makes rho smaller
                              by about a hundredth. The first mechanism must then be rings
+        ``draft``            the file of the first rows, of which the schema is drafted within the promise: its rows are
+                             taken in, and they alone pay ``draft_share`` of the promise, and half of what is set aside
         ``table, order``     an Ibis table, or the address of one: rows stay there, and `refresh` takes in those past
                              the watermark of the column ``order``, a unique integer that only grows
         ``wait``             seconds to wait for another process that has the vault open
         ``options``          further options of the first mechanism (see `add`)
         """
-        promise = Promise(epsilon, delta, rows_per_person, aside=part_of(discoveries))
-        origin = stores.originate(schema, promise, person, table, order, named(path) if name is None else name)
+        if (schema is None) != (draft is not None):
+            raise ParameterError("schema", "is given, or drafted from the file `draft`: one of the two")
+        promise = Promise(epsilon, delta, rows_per_person, aside=part_of(discoveries or draft is not None))
+        word = named(path) if name is None else name
+        if schema is None:
+            if draft is None or mechanism not in ("auto", "rings") or (alpha, person, table) != (None, None, None):
+                raise ParameterError("draft", "is for rings over rows that are kept, without alpha, person or table")
+            cost = share_of(draft_share, "draft_share")
+            rings = partial(first_spec, kind="rings", share=share, alpha=None, beta=beta, rows=rows, options=options)
+            create_drafted(path, promise, draft, cost, word, wait, rings)
+            return cls.open(path, wait=wait)
+        origin = stores.originate(schema, promise, person, table, order, word)
         first = None
         if mechanism is not None:
             first = first_spec(origin, mechanism, share, alpha, beta, rows, options)
