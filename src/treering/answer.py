@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -43,6 +45,9 @@ class Answer:
     """The half-width that holds for this answer alone with 95%: what a person means by ±. That is so if the question
     was chosen without looking at the noise that the answer uses. Never above ``error``, and the same where no better
     statement is proven."""
+    of: str = "rows"
+    """What is counted: rows, persons, or rows of which at most so many of each person count. ``size`` is the number of
+    all rows or persons."""
 
     def __post_init__(self) -> None:
         if not self.margin <= self.error:
@@ -52,17 +57,21 @@ class Answer:
         """The answer in a notebook, with its interval on a line from no rows to all."""
         low, high = (240 * min(1.0, max(0.0, self.value + side * self.margin)) for side in (-1, 1))
         return (
-            f"<div><b>{self.count:,} ± {self.count_margin:,}</b> of {counted(self.size, 'row')} "
+            f"<div><b>{self.count:,} ± {self.count_margin:,}</b> of {self._all} "
             f"({self.value:.2%} ± {self.margin:.2%}, 95%)<br>"
-            f'<svg width="240" height="14" role="img" aria-label="{self.value:.1%} of the rows">'
+            f'<svg width="240" height="14" role="img" aria-label="{self.value:.1%} of the {self.of}">'
             '<line x1="0" y1="7" x2="240" y2="7" stroke="#9ca3af"/>'
             f'<line x1="{low:.1f}" y1="7" x2="{high:.1f}" y2="7" stroke="#2563eb" stroke-width="6"/>'
             f'<circle cx="{240 * self.value:.1f}" cy="7" r="4" fill="#1e3a8a"/></svg><br>'
             f"<small>± {self.count_error:,} for all answers together; {self.kind}</small></div>"
         )
 
+    @property
+    def _all(self) -> str:
+        return counted(self.size, "person" if self.of == "persons" else "row")
+
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON: `Answer(value, error, size, kind, margin)` makes it again, exactly."""
+        """As plain values, for JSON: `Answer(value, error, size, kind, margin, of)` makes it again, exactly."""
         return {
             "value": self.value,
             "margin": self.margin,
@@ -72,6 +81,7 @@ class Answer:
             "count_error": self.count_error,
             "size": self.size,
             "kind": self.kind,
+            "of": self.of,
         }
 
     @property
@@ -221,6 +231,15 @@ class Bill:
         if self.cost > 0 and getattr(error, "bill", None) is None:
             vars(error)["bill"] = self
             error.add_note(self.words())
+
+    @contextmanager
+    def charging(self) -> Iterator[None]:
+        """Errors within the block come after the charge: each has the bill."""
+        try:
+            yield
+        except Exception as error:
+            self.charge(error)
+            raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -131,6 +131,15 @@ def _loopback(host: str) -> bool:
         return False
 
 
+class Wanted(TypedDict, total=False):
+    """How a question is answered: see `Vault.ask`."""
+
+    within: float | None
+    mechanism: str | None
+    count: Literal["rows", "persons"]
+    per_person: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """Somebody's right to ask a server; times are in ISO 8601."""
@@ -203,52 +212,53 @@ class Client:
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def ask(
-        self,
-        query: Question,
-        *,
-        within: float | None = None,
-        mechanism: str | None = None,
-        key: str | None = None,
-        estimate: bool = False,
+        self, query: Question, *, key: str | None = None, estimate: bool = False, **wanted: Unpack[Wanted]
     ) -> Answer:
         """The share of the rows that match ``query``, with its margin and its error: see `Vault.ask`.
 
         With a ``key``, a question whose reply was lost is asked again by itself, and charged once.
         """
         if estimate:
-            return _answer(self._ask({"query": _text(query), "estimate": True, **_options(None, mechanism)}, None))
-        return _answer(self._ask({"query": _text(query), **_options(within, mechanism)}, key))
+            wanted["within"] = None
+            return _answer(self._ask({"query": _text(query), "estimate": True, **_options(**wanted)}, None))
+        return _answer(self._ask({"query": _text(query), **_options(**wanted)}, key))
 
     def ask_many(
+        self, queries: Iterable[Question], *, key: str | None = None, **wanted: Unpack[Wanted]
+    ) -> list[Answer]:
+        """`ask` for a batch."""
+        return self.ask_for(queries, key=key, **wanted)[0]
+
+    def sql(
         self,
-        queries: Iterable[Question],
-        *,
+        text: str,
         within: float | None = None,
         mechanism: str | None = None,
         key: str | None = None,
-    ) -> list[Answer]:
-        """`ask` for a batch."""
-        return self.ask_for(queries, within=within, mechanism=mechanism, key=key)[0]
-
-    def sql(
-        self, text: str, within: float | None = None, mechanism: str | None = None, key: str | None = None
+        *,
+        per_person: int | None = None,
     ) -> pa.Table:
         """The result of an SQL statement, as an Arrow table: see `Vault.sql`; ``key`` is as in `ask`."""
-        return self.sql_for(text, within, mechanism, key)[0]
+        return self.sql_for(text, within, mechanism, key, per_person=per_person)[0]
 
-    def price(self, query: Question, *, within: float | None = None, mechanism: str | None = None) -> float:
+    def price(self, query: Question, **wanted: Unpack[Wanted]) -> float:
         """The most that asking ``query`` next could cost a row, in the promise's unit. Free."""
-        return self._priced({"query": _text(query), **_options(within, mechanism)}).most
+        return self._priced({"query": _text(query), **_options(**wanted)}).most
 
-    def price_many(
-        self, queries: Iterable[Question], *, within: float | None = None, mechanism: str | None = None
-    ) -> Price:
+    def price_many(self, queries: Iterable[Question], **wanted: Unpack[Wanted]) -> Price:
         """The most that a batch could cost, and which mechanism would answer it. Free."""
-        return self._priced({"queries": _texts(queries), **_options(within, mechanism)})
+        return self._priced({"queries": _texts(queries), **_options(**wanted)})
 
-    def price_sql(self, text: str, within: float | None = None, mechanism: str | None = None) -> Price:
+    def price_sql(
+        self,
+        text: str,
+        within: float | None = None,
+        mechanism: str | None = None,
+        *,
+        per_person: int | None = None,
+    ) -> Price:
         """The most that `sql` could cost, and which mechanism would answer. Free."""
-        return self._priced({"sql": text, **_options(within, mechanism)})
+        return self._priced({"sql": text, **_options(within=within, mechanism=mechanism, per_person=per_person)})
 
     def synthesize(self, rows: int, mechanism: str | None = None, seed: int | None = None) -> pa.Table:
         """Synthetic rows, ``rows`` of them, from what was released so far: free. One seed draws the same rows again."""
@@ -257,25 +267,26 @@ class Client:
         return _table(self._call("GET", "synthetic", safe=True, params=given, headers={"Accept": ARROW}).content)
 
     def ask_for(
-        self,
-        queries: Iterable[Question],
-        *,
-        within: float | None = None,
-        mechanism: str | None = None,
-        key: str | None = None,
+        self, queries: Iterable[Question], *, key: str | None = None, **wanted: Unpack[Wanted]
     ) -> tuple[list[Answer], float]:
         """`ask_many`, and what it has cost those rows that paid most, in the promise's unit."""
         texts = _texts(queries)
         if not texts:
             return [], 0.0
-        told = self._ask({"queries": texts, **_options(within, mechanism)}, key)
+        told = self._ask({"queries": texts, **_options(**wanted)}, key)
         return [_answer(each) for each in told["answers"]], float(told["cost"])
 
     def sql_for(
-        self, text: str, within: float | None = None, mechanism: str | None = None, key: str | None = None
+        self,
+        text: str,
+        within: float | None = None,
+        mechanism: str | None = None,
+        key: str | None = None,
+        *,
+        per_person: int | None = None,
     ) -> tuple[pa.Table, int, float]:
         """`sql`, the number of rows that it is about, and what it has cost those that paid most."""
-        body = {"sql": text, **_options(within, mechanism)}
+        body = {"sql": text, **_options(within=within, mechanism=mechanism, per_person=per_person)}
         headers = {"Accept": ARROW, **_key(key)}
         response = self._call("POST", "ask", safe=key is not None, json=body, headers=headers)
         size, cost = response.headers["Treering-Size"], response.headers["Treering-Cost"]
@@ -460,11 +471,11 @@ def _texts(queries: Iterable[Question]) -> list[str]:
     return [_text(each) for each in queries]
 
 
-def _options(within: float | None, mechanism: str | None) -> dict[str, Any]:
+def _options(**wanted: Unpack[Wanted]) -> dict[str, Any]:
+    within = wanted.get("within")
     if within is not None and not (isinstance(within, int | float) and math.isfinite(within)):
         raise ParameterError("within", f"must be a positive number: rows, or a share of them below 1; not {within!r}")
-    given = {"within": within, "mechanism": mechanism}
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in wanted.items() if value is not None}
 
 
 def _key(key: str | None) -> dict[str, str]:
@@ -526,7 +537,7 @@ def _frame(frame: Any) -> Sent:
 
 
 def _answer(told: Mapping[str, Any]) -> Answer:
-    return Answer(*(told[name] for name in ("value", "error", "size", "kind", "margin")))
+    return Answer(*(told[name] for name in ("value", "error", "size", "kind", "margin", "of")))
 
 
 def _table(content: bytes) -> pa.Table:

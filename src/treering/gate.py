@@ -23,7 +23,7 @@ from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
 from treering.domain.groups import Groups
 from treering.domain.query import Query
-from treering.domain.sums import Sums
+from treering.domain.sums import Kept, Sums
 from treering.noise import Noise
 from treering.params import positive
 
@@ -96,7 +96,7 @@ class Coming:
 
     groups: Groups
     start: int
-    sums: Sums | None = None
+    sums: Kept | None = None
     segment: int | None = None
     """The segment in progress that it belongs to; None for the first leaf of one that is to begin."""
 
@@ -234,8 +234,8 @@ class SegmentBegun:
     groups: Groups
     noise: Noise
     room: int
-    sums: Sums | None = None
-    """If there are any, a release has the numbers that `Sums` says; otherwise counts of rows."""
+    sums: Kept | None = None
+    """If there are any, a release has the numbers that `Sums` or `Capped` says; otherwise counts of rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -280,6 +280,14 @@ class Marked:
     """From now on, rows up to ``size`` and rows after it can be told apart."""
 
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class PersonsCounted:
+    """How many persons have rows, now that there are ``size`` rows: public."""
+
+    size: int
+    persons: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +402,7 @@ Event: TypeAlias = (
     | SegmentCondensed
     | SegmentEnded
     | Marked
+    | PersonsCounted
     | Minimised
     | Tallied
     | Discovered

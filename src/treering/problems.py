@@ -99,7 +99,7 @@ def error_of(told: Mapping[str, Any]) -> TreeringError:
     error = make(told, kind)
     error.args = (str(told["detail"]),)
     error.answers = tuple(
-        Answer(*(each[name] for name in ("value", "error", "size", "kind", "margin")))
+        Answer(*(each[name] for name in ("value", "error", "size", "kind", "margin", "of")))
         for each in told.get("answers", ())
     )
     if told.get("cost"):

@@ -12,7 +12,7 @@ from treering.budget.promise import Budget
 from treering.domain.groups import Groups
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.domain.sums import Sums
+from treering.domain.sums import Kept, Sums
 from treering.gate import (
     Advanced,
     Combined,
@@ -28,6 +28,7 @@ from treering.gate import (
     Minimised,
     Noted,
     Pattern,
+    PersonsCounted,
     Reserved,
     RowsDrawn,
     RunEnded,
@@ -141,7 +142,7 @@ class Gate(Protocol):
         """
 
     def begin_segment(
-        self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0, sums: Sums | None = None
+        self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0, sums: Kept | None = None
     ) -> SegmentBegun:
         """Begin a segment of the rows after position ``start``. Costs nothing before its first leaf. ``series`` is any
         number by which the caller will know it again. ``sums`` is as in `combine`."""
@@ -160,6 +161,9 @@ class Gate(Protocol):
 
     def end_segment(self, segment: int, note: Any = None) -> SegmentEnded:
         """End a segment, and give its rows back what they paid for room that was not used."""
+
+    def count_persons(self) -> PersonsCounted:
+        """How many persons have rows: public, and free. (A gate whose rows are not of persons refuses.)"""
 
     def mark(self) -> Marked:
         """Tell rows up to the present size and rows after it apart from now on, so that spans can begin here."""

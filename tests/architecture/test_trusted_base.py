@@ -34,7 +34,7 @@ def homes(*lists: Mapping[str, str]) -> list[str]:
 BASE = closure(GRAPH, ROOT_MODULE)
 REGISTERED = homes(registry.OPERATIONS)
 WITH_OPERATIONS = closure(GRAPH, ROOT_MODULE, *REGISTERED)
-BESIDE = homes(registry.FILES, registry.ENGINES, registry.NAMED)
+BESIDE = homes(registry.PERSONS, registry.FILES, registry.ENGINES, registry.NAMED)
 """What reads files and lists of dicts, connects to engines, makes vaults and keeps rows in memory: loaded when it is
 met, too."""
 ALL = closure(GRAPH, ROOT_MODULE, *REGISTERED, *BESIDE)

@@ -112,6 +112,7 @@ def test_the_json_of_every_command_has_the_documented_fields(tmp_path: Path, mon
         "ledger": ("ledger", "v", "--tail", 2),
         "train": ("train", "v", *learnt),
         "synth": ("synth", "v", "--rows", 10, "--out", "synthetic.csv"),
+        "report": ("report", "v", "--out", "report.html"),
         "verify": ("verify", "v"),
         "audit": ("audit", "ATG", "--samples", 200),
     }

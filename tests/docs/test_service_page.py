@@ -16,7 +16,7 @@ import treering as tr
 from support.markdown import blocks
 from support.office import office
 from support.repository import ROOT
-from treering.service.connections import RESERVED
+from treering.service.connections import LONGEST, RESERVED
 from treering.service.desk import Limits
 from treering.service.events import MOST, MOST_EACH
 from treering.service.large import PLACES, SMALL
@@ -75,10 +75,11 @@ def test_every_code_is_on_the_page() -> None:
 def test_the_limits_are_those_of_the_page() -> None:
     table, limits = PAGE.split("## Limits")[1].split("## On a network")[0], Limits()
     said = [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", table.split("\n\n")[1])]
-    expected = [limits.body >> 20, limits.upload >> 30, limits.uploads, limits.queries, limits.rows, limits.page]
+    expected = [limits.body >> 20, limits.upload >> 30, limits.uploads, limits.queries, limits.numbers, limits.rows]
+    lines = [limits.page, limits.waiting]
     work = [int(limits.seconds), int(limits.statement), limits.memory >> 30, (limits.memory // PLACES) >> 20]
     tables = [limits.result_rows, limits.result_bytes >> 20, limits.processes]
-    ends = [limits.connections, RESERVED, int(limits.heads), MOST_EACH, MOST]
-    assert said == [*expected, limits.waiting, *work, *tables, *ends]
+    ends = [limits.connections, RESERVED, int(limits.heads), LONGEST >> 10, limits.kept, MOST_EACH, MOST]
+    assert said == [*expected, *lines, *work, *tables, *ends]
     assert f"{limits.threads} threads" in table
     assert f"{SMALL >> 10} KiB" in table

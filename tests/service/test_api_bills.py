@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,11 @@ from support.cli import refused, treering
 from support.failing import fail_after_release
 from support.office import API, SCHEMA, office
 from support.served import serving
+from treering.agents import tools
 from treering.agents.desk import ServerDesk, VaultDesk
 from treering.agents.tools import server
+from treering.service.pages import asking
+from treering.service.routes import questions
 
 FAILS = "SELECT late, COUNT(*) FROM t GROUP BY late"
 """Fails once something was released for it: see `fail_after_release`."""
@@ -77,6 +81,60 @@ def test_an_unexpected_error_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert failed.json()["cost"] == pytest.approx(desk.vault.spent)
         assert "Charged: rho" in failed.json()["detail"]
         assert "8731" not in failed.text
+
+
+def fail(*_: object, **__: object) -> None:
+    raise MemoryError
+
+
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [
+        ({"sql": "SELECT month, COUNT(*) FROM t GROUP BY month"}, "table_json"),
+        ({"queries": ["month = 1", "month = 2"]}, "answers_list"),
+        ({"query": "month = 1"}, "answer_json"),
+    ],
+)
+def test_what_cannot_be_written_has_its_bill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any], written: str
+) -> None:
+    with office(tmp_path / "v") as desk:
+        headers = desk.known("analyst")
+        with monkeypatch.context() as patched:
+            patched.setattr(questions, written, fail)
+            failed = desk.ask(headers, **asked)
+        assert failed.status_code == 500
+        assert failed.json()["cost"] == pytest.approx(desk.vault.spent)
+        assert failed.json()["cost"] > 0
+        again = desk.ask(headers, **asked)
+        assert (again.status_code, again.json()["cost"]) == (200, 0)
+
+
+@pytest.mark.parametrize(("question", "written"), [(FAILS, "released"), ("month = 1", "counted_rows")])
+def test_what_cannot_be_shown_has_its_bill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: str, written: str
+) -> None:
+    monkeypatch.setattr(asking, written, fail)
+    with office(tmp_path / "v") as desk:
+        headers = {**desk.known("analyst"), "Content-Type": "application/x-www-form-urlencoded"}
+        failed = desk.client.post("/page/ask", headers=headers, data={"question": question})
+        assert failed.status_code == 500
+        assert desk.vault.spent > 0
+        assert failed.json()["cost"] == pytest.approx(desk.vault.spent)
+
+
+@pytest.mark.parametrize(
+    ("call", "written"), [(("sql", {"sql": FAILS}), "holding"), (("ask", {"queries": ["month = 1"]}), "plain_answer")]
+)
+def test_what_cannot_be_told_to_an_agent_has_its_bill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: tuple[str, dict[str, Any]], written: str
+) -> None:
+    monkeypatch.setattr(tools, written, fail)
+    with vault(tmp_path / "v") as opened:
+        (told,) = conversation(server(VaultDesk(opened, share=1.0)), [call])
+        assert "Charged: rho" in text(told)
+        assert opened.spent > 0
+        assert plain(told)["cost"] == pytest.approx(opened.spent)
 
 
 def test_a_client_raises_the_error_with_its_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """A server under attack by an analyst who may spend nothing, while another asks every tenth of a second.
 
-Each attack ends within its limits, with an answer or a refusal; the other never waits for more than a second (or than
-five times what it waits when nobody attacks); server and workers together stay below a stated memory; and what others
-get afterwards is what they got before.
+Each attack ends within its limits, with an answer or a refusal; the other never waits for more than a second (where
+other programs use the machine, a second of a processor's time, or five times what it waits when nobody attacks); server
+and workers together stay below a stated memory; and what others get afterwards is what they got before.
 """
 
 from __future__ import annotations
@@ -81,6 +81,14 @@ class Watch:
             thread.join(60)
 
 
+def strain() -> float:
+    """How long a second of a processor's time takes now: more than one where others use the machine."""
+    began, used = time.monotonic(), time.thread_time()
+    while time.thread_time() - used < 0.2:
+        pass
+    return (time.monotonic() - began) / 0.2
+
+
 def resident(process: int) -> int:
     """The resident memory of a process and of those that it has started."""
     total = 0
@@ -113,11 +121,11 @@ class Scene:
     @contextmanager
     def attacked(self) -> Iterator[httpx.Client]:
         """A client of the attacker, while the other asks; in the end the other must have been answered all the time."""
-        watch = Watch(self.process, self.other)
+        watch, before = Watch(self.process, self.other), strain()
         with self.process.client(self.attacker) as client, watch.watching():
             yield client
         assert watch.wrong == []
-        assert max(watch.waits) <= max(1.0, 5 * self.usual), sorted(watch.waits)[-3:]
+        assert max(watch.waits) <= max(1.0, 5 * self.usual, before, strain()), sorted(watch.waits)[-3:]
         assert watch.memory <= MEMORY
         assert self.process.process.poll() is None
 

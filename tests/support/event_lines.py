@@ -19,7 +19,7 @@ from treering.domain.groups import Groups
 from treering.domain.loss import HuberDistance, HuberHinge, RobustLogistic, Squared
 from treering.domain.problem import Net, NoisyMoments, Problem, Refinement
 from treering.domain.query import Query
-from treering.domain.sums import sums_of
+from treering.domain.sums import Capped, sums_of
 from treering.domain.tally import Tally
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.series.ring import Opened
@@ -191,6 +191,7 @@ LINES: list[tuple[gate.Event, str]] = [
         '"b:AAAAAAAA4D8AAAAAAAD4Pw=="},"variance":2.25}]}}}',
     ),
     (gate.Marked(9), '{"event":"Marked","size":9}'),
+    (gate.PersonsCounted(9, 4), '{"event":"PersonsCounted","size":9,"persons":4}'),
     (
         gate.Minimised(
             9,
@@ -221,8 +222,16 @@ WITH_SUMS: list[tuple[gate.Event, str]] = [
         SUMMED,
         '{"event":"SegmentBegun","size":9,"segment":0,"series":3,"start":4,"groups":{"axes":[{"column":"late","ki'
         'nd":"text","listed":["yes"],"classes":[1,0,0,0]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room'
-        '":5,"sums":{"scalar":{"column":"minute","kind":"integer","zone":null,"part":null},"grid":{"low":0.0,"hig'
-        'h":1439.0,"step":1.0,"steps":1439},"clipped":false,"counts":true}}',
+        '":5,"sums":{"Sums":{"scalar":{"column":"minute","kind":"integer","zone":null,"part":null},"grid":{"low":0.'
+        '0,"high":1439.0,"step":1.0,"steps":1439},"clipped":false,"counts":true}}}',
+    ),
+    (
+        replace(BEGUN, sums=Capped(2, 3, 30, Fraction(1, 7), ALONE)),
+        '{"event":"SegmentBegun","size":9,"segment":0,"series":3,"start":4,"groups":{"axes":[{"column":"late","ki'
+        'nd":"text","listed":["yes"],"classes":[1,0,0,0]}],"table":null},"noise":{"Gaussian":{"scale":2.0}},"room'
+        '":5,"sums":{"Capped":{"each":2,"most":3,"limit":30,"price":"1/7","sums":{"scalar":{"column":"minute","ki'
+        'nd":"integer","zone":null,"part":null},"grid":{"low":0.0,"high":1439.0,"step":1.0,"steps":1439},"clipped'
+        '":false,"counts":false}}}}',
     ),
     (
         gate.Combined(9, TENTH, BEGUN.groups, (gate.Span(0, 9, 1),), Laplace(20.0), np.array([3, -1]), ALONE),
@@ -235,17 +244,17 @@ WITH_SUMS: list[tuple[gate.Event, str]] = [
     (
         gate.Noted(Opened(0, BEGUN.groups, Fraction(1, 7), (), sums_of(SCHEMA, 3, counts=True))),
         '{"event":"Noted","note":{"Opened":{"series":0,"groups":{"axes":[{"column":"late","kind":"text","listed":'
-        '["yes"],"classes":[1,0,0,0]}],"table":null},"price":"1/7","registered":[],"sums":{"scalar":{"column":"mi'
+        '["yes"],"classes":[1,0,0,0]}],"table":null},"price":"1/7","registered":[],"sums":{"Sums":{"scalar":{"column":"mi'
         'nute","kind":"integer","zone":null,"part":null},"grid":{"low":0.0,"high":1439.0,"step":1.0,"steps":1439}'
-        ',"clipped":false,"counts":true}}}}',
+        ',"clipped":false,"counts":true}}}}}',
     ),
     (
         gate.Condensed(9, Fraction(1, 3), 2, (), None, NO_STEPS, 1, (OPEN,)),
         '{"event":"Condensed","size":9,"spent":"1/3","next_run":2,"runs":[],"note":null,"steps":{"everyone":[],"r'
         'ows":[[0,"0/1"]]},"next_segment":1,"segments":[{"begun":{"size":9,"segment":0,"series":3,"start":4,"grou'
         'ps":{"axes":[{"column":"late","kind":"text","listed":["yes"],"classes":[1,0,0,0]}],"table":null},"noise"'
-        ':{"Gaussian":{"scale":2.0}},"room":5,"sums":{"scalar":{"column":"minute","kind":"integer","zone":null,"p'
-        'art":null},"grid":{"low":0.0,"high":1439.0,"step":1.0,"steps":1439},"clipped":false,"counts":true}},"edg'
+        ':{"Gaussian":{"scale":2.0}},"room":5,"sums":{"Sums":{"scalar":{"column":"minute","kind":"integer","zone":null,"p'
+        'art":null},"grid":{"low":0.0,"high":1439.0,"step":1.0,"steps":1439},"clipped":false,"counts":true}}},"edg'
         'es":{"dtype":"<i8","shape":[2],"values":[4,9]},"drawn":{"dtype":"<i8","shape":[1],"values":[5]}}],"marks'
         '":[],"failures":null}',
     ),

@@ -22,7 +22,7 @@ from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, 
 from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.domain.sums import Grid, Sums
+from treering.domain.sums import Capped, Grid, Sums
 from treering.domain.tally import Tally
 from treering.mechanisms.histogram.hypothesis import KeptHistogram
 from treering.mechanisms.histogram.step import Step
@@ -139,7 +139,8 @@ ladders = st.lists(st.tuples(sizes, fractions), max_size=3).map(tuple)
 scalars = _axes().map(lambda axis: axis.scalar)
 grids = st.builds(Grid, st.floats(allow_nan=False), st.floats(allow_nan=False), st.floats(allow_nan=False), sizes)
 sums = st.none() | st.builds(Sums, scalars, grids, st.booleans(), st.booleans())
-begun = st.builds(gate.SegmentBegun, sizes, sizes, sizes, sizes, groups, noises, sizes, sums)
+capped = st.builds(Capped, sizes, sizes, sizes, fractions, sums)
+begun = st.builds(gate.SegmentBegun, sizes, sizes, sizes, sizes, groups, noises, sizes, sums | capped)
 open_segments = st.builds(gate.OpenSegment, begun, counts, counts)
 
 
@@ -245,6 +246,7 @@ def events(schema: Schema) -> dict[type[Any], st.SearchStrategy[Any]]:
         gate.SegmentCondensed: st.builds(gate.SegmentCondensed, sizes, sizes, counts, counts, notes(schema)),
         gate.SegmentEnded: st.builds(gate.SegmentEnded, sizes, sizes, sizes, charges, notes(schema)),
         gate.Marked: st.builds(gate.Marked, sizes),
+        gate.PersonsCounted: st.builds(gate.PersonsCounted, sizes, sizes),
         gate.Minimised: st.builds(
             gate.Minimised,
             *(sizes, costs, problems, methods, models),

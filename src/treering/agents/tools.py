@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from inspect import getdoc
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
 from anyio import to_thread
@@ -30,6 +30,9 @@ from treering.shown import holding, plain_value, written
 from treering.sql.opening import opening
 from treering.theory.plan import DEFAULT_QUERIES, plan
 from treering.words import counted, readable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MOST_QUERIES: Final = 100
 """The most predicates in one call."""
@@ -187,14 +190,25 @@ class Tools:
     def ask(self, queries: Queries, within: Within = None) -> CallToolResult:
         """How many rows match each predicate, with margin and error. What is new is charged; see `price`."""
         answers, size, cost = self._desk.ask(queries, within)
-        lines = [said(query, answer) for query, answer in zip(queries, answers, strict=True)]
-        listed = [plain_answer(query, answer) for query, answer in zip(queries, answers, strict=True)]
-        return self._said("\n".join(lines), {"answers": listed, "size": size}, cost)
+        with self._bill(cost).charging():
+            lines = [said(query, answer) for query, answer in zip(queries, answers, strict=True)]
+            listed = [plain_answer(query, answer) for query, answer in zip(queries, answers, strict=True)]
+            return self._said("\n".join(lines), {"answers": listed, "size": size}, cost)
 
     def sql(self, sql: Statement, within: Within = None) -> CallToolResult:
         """A table of counts, sums, averages or quantiles of groups, each with its margin. One statement has one price,
-        which is far below that of a question for each group; ORDER BY, HAVING, LIMIT, shares and the like are free."""
+        which is far below that of a question for each group; ORDER BY, HAVING, LIMIT, shares and the like are free.
+        Where rows belong to persons, COUNT(DISTINCT person) counts them, far more sharply than COUNT(*) counts rows;
+        SELECT /*+ PER_PERSON(3) */ counts and sums at most 3 rows of each."""
         table, size, cost = self._desk.sql(sql, within)
+        with self._bill(cost).charging():
+            return self._table(sql, table, size, cost)
+
+    def _bill(self, cost: float) -> Bill:
+        return Bill(cost=cost, unit=self._desk.allowance().unit)
+
+    def _table(self, sql: str, table: pa.Table, size: int, cost: float) -> CallToolResult:
+        """The table of a statement."""
         shown = table.slice(0, MOST_ROWS)
         heads, rows, _ = written(shown)
         lines = [" | ".join(row) for row in (heads, *rows)]
@@ -358,6 +372,7 @@ def plain_answer(query: str, answer: Answer) -> dict[str, Any]:
         "margin": answer.margin,
         "error": answer.error,
         "kind": answer.kind,
+        "of": answer.of,
     }
 
 

@@ -15,7 +15,7 @@ from treering.domain.groups import Groups
 from treering.domain.problem import Minimise
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.domain.sums import Sums
+from treering.domain.sums import Kept, Sums
 from treering.domain.tally import Tally
 from treering.errors import ParameterError, TreeringError
 from treering.gate import (
@@ -33,6 +33,7 @@ from treering.gate import (
     Minimised,
     Noted,
     Pattern,
+    PersonsCounted,
     Reserved,
     RowsDrawn,
     RunEnded,
@@ -171,7 +172,7 @@ class RecordedGate:
         raise ParameterError("part", _BY_ROW)
 
     def begin_segment(
-        self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0, sums: Sums | None = None
+        self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0, sums: Kept | None = None
     ) -> SegmentBegun:
         """Refused: a box runs within a reservation."""
         raise ParameterError("part", _BY_ROW)
@@ -190,6 +191,10 @@ class RecordedGate:
     def end_segment(self, segment: int, note: Any = None) -> SegmentEnded:
         """Refused: segments are the mechanism's own."""
         raise ParameterError("part", _BY_ROW)
+
+    def count_persons(self) -> PersonsCounted:
+        """The recorded number."""
+        return self._next(PersonsCounted)
 
     def mark(self) -> Marked:
         """The recorded mark."""

@@ -14,6 +14,7 @@ from treering.words import counted
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from treering.domain.language.wants import Wants
     from treering.vault.vault import Vault
 
 _EXAMPLES = """Examples:
@@ -21,6 +22,7 @@ _EXAMPLES = """Examples:
 \b
   treering ask flights.treering "origin = 'JFK' AND delay >= 60"
   treering ask flights.treering "delay IS NULL" --dry-run        what it costs, for free
+  treering ask clinic.treering "ward = 'surgery'" --persons      how many patients, not visits
   treering ask flights.treering "delay >= 60" --within 200       pay for no more than ± 200 rows needs
   treering ask flights.treering --sql "SELECT month, COUNT(*) FROM flights WHERE delay >= 60 GROUP BY month"
   treering ask flights.treering --sql "SELECT carrier, AVG(delay), SUM(distance) FROM flights GROUP BY carrier"
@@ -56,6 +58,12 @@ def ask(
         float | None,
         typer.Option(parser=margin, metavar="ROWS", help="The margin that is wanted: 200 rows, or 0.1%."),
     ] = None,
+    persons: Annotated[
+        bool, typer.Option("--persons", help="Count persons, not rows (in SQL: COUNT(DISTINCT person)).")
+    ] = False,
+    per_person: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="Count at most so many rows of each person.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what asking costs: free.")] = False,
     mechanism: MechanismName = None,
     key: Annotated[
@@ -71,29 +79,43 @@ def ask(
         raise typer.BadParameter("ask one thing: a predicate, or a statement with --sql")
     if sql is not None and key is not None:
         raise typer.BadParameter("a --key is for predicates: a statement asked again is free until rows come")
-    if estimate and (question is None or dry_run or within is not None or key is not None):
+    if sql is not None and persons:
+        raise typer.BadParameter("--persons is for predicates: a statement counts them by COUNT(DISTINCT person)")
+    alone = (
+        question is not None and not (dry_run or persons) and all(each is None for each in (within, key, per_person))
+    )
+    if estimate and not alone:
         raise typer.BadParameter("--estimate goes with a predicate alone")
-    out = Output(as_json)
+    from treering.domain.language.wants import Wants
+
+    out, wants = Output(as_json), Wants("persons" if persons else "rows", per_person)
     with writing(vault) as opened:
         if estimate:
             _guess(out, opened, question or "", mechanism)
         elif dry_run:
-            plain = _price(opened, question, sql, mechanism, within)
+            plain = _price(opened, question, sql, mechanism, within, wants)
             out.result(plain, lambda shown: _show_price(shown, plain))
         elif sql is not None:
-            table, costs = _paid(opened, lambda: opened.sql(sql, within, mechanism))
+            table, costs = _paid(opened, lambda: opened.sql(sql, within, mechanism, per_person=per_person))
             listed = {**table_dict(table), "size": opened.size, **costs}
             explained = opening(sql).explain
             out.result(listed, lambda shown: (_show_plan if explained else _show_table)(shown, table, listed))
         else:
-            _ask_one(out, opened, question or "", mechanism, key, within)
+            _ask_one(out, opened, question or "", mechanism, key, within, wants)
 
 
 def _ask_one(
-    out: Output, vault: Vault, question: str, mechanism: str | None, key: str | None, within: float | None
+    out: Output,
+    vault: Vault,
+    question: str,
+    mechanism: str | None,
+    key: str | None,
+    within: float | None,
+    wants: Wants,
 ) -> None:
     (query,) = vault.queries([question], mechanism)
-    answer, costs = _paid(vault, lambda: vault.ask(query, mechanism, key, within))
+    given: Any = {"count": wants.count, "per_person": wants.per_person}
+    answer, costs = _paid(vault, lambda: vault.ask(query, mechanism, key, within, **given))
     plain = {"question": str(query), **answer.to_dict(), **costs}
     out.result(plain, lambda shown: show(shown, plain))
 
@@ -124,13 +146,14 @@ def _paid(vault: Vault, asked: Callable[[], Told]) -> tuple[Told, dict[str, Any]
 
 
 def _price(
-    vault: Vault, question: str | None, sql: str | None, mechanism: str | None, within: float | None
+    vault: Vault, question: str | None, sql: str | None, mechanism: str | None, within: float | None, wants: Wants
 ) -> dict[str, Any]:
     """What asking costs, or the most that it could."""
     if sql is not None:
-        price = vault.price_sql(sql, within, mechanism)
+        price = vault.price_sql(sql, within, mechanism, per_person=wants.per_person)
     else:
-        price = vault.price_many([question or ""], mechanism, within)
+        asked = [question or ""]
+        price = vault.price_many(asked, mechanism, within, count=wants.count, per_person=wants.per_person)
     return {**price._asdict(), **_promise(vault)}
 
 
@@ -160,10 +183,17 @@ _KINDS = {
 }
 
 
+def _counted(plain: dict[str, Any]) -> str:
+    """A number of what an answer counts."""
+    if plain["of"] in ("rows", "persons"):
+        return counted(plain["count"], str(plain["of"]).removesuffix("s"))
+    return f"{plain['count']:,} {plain['of']}"
+
+
 def show(out: Output, plain: dict[str, Any]) -> None:
     """Show one answer."""
     out.line(
-        f"{counted(plain['count'], 'row')} ± {plain['count_margin']:,} of {plain['size']:,}  "
+        f"{_counted(plain)} ± {plain['count_margin']:,} of {plain['size']:,}  "
         f"({plain['value']:.2%} ± {plain['margin']:.2%})",
         "bold",
     )

@@ -197,8 +197,6 @@ def _check_table(table: str | None, order: str | None, person: str | None, infer
     """Raise on options that exclude each other."""
     if order is not None and table is None:
         raise typer.BadParameter("--order is about a --table: give both, or neither")
-    if person is not None and table is not None:
-        raise typer.BadParameter("--person is for rows that are appended: those of a --table are only counted")
     if infer is not None and (table is not None or person is not None):
         raise typer.BadParameter("--infer only drafts a schema: leave out --table, --order and --person")
 

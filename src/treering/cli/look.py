@@ -1,21 +1,28 @@
-"""`treering status`, `treering ledger` and `treering verify`: reading a vault, which is free, also beside a writer."""
+"""`treering status`, `report`, `ledger` and `verify`: reading a vault, which is free, also beside a writer."""
 
 from __future__ import annotations
 
 import json
 from collections import deque
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from treering.cli.output import JsonFlag, Output, VaultPath, amount, origin, reading, table_of, unit
-from treering.words import counted, left_out
+from treering.words import counted, left_out, reason
 
 _STATUS_EXAMPLES = """Examples:
 
 \b
   treering status flights.treering
   treering status flights.treering --json | jq .remaining
+"""
+_REPORT_EXAMPLES = """Examples:
+
+\b
+  treering report flights.treering
+  treering report flights.treering --out flights.html
 """
 _LEDGER_EXAMPLES = """Examples:
 
@@ -34,6 +41,7 @@ _VERIFY_EXAMPLES = """Examples:
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(epilog=_STATUS_EXAMPLES)(status)
+    app.command(epilog=_REPORT_EXAMPLES)(report)
     app.command(epilog=_LEDGER_EXAMPLES)(ledger)
     app.command(epilog=_VERIFY_EXAMPLES)(verify)
 
@@ -44,6 +52,24 @@ def status(vault: VaultPath, as_json: JsonFlag = False) -> None:
     source = made["source"] or {}
     plain = {**reading(vault).status(), "table": table_of(made), "order": source.get("order")}
     Output(as_json).result(plain, lambda out: show_status(out, plain))
+
+
+def report(
+    vault: VaultPath,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where it goes: one HTML file.")] = Path("report.html"),
+    as_json: JsonFlag = False,
+) -> None:
+    """A page about a vault: the promise in plain words, what was asked, what is left, how sharp."""
+    from treering.pictures.overview import label, overview
+
+    opened = reading(vault)
+    status = opened.status()
+    try:
+        out.write_text(overview(status, [(each.time, each.rows) for each in opened.batches()]), encoding="utf-8")
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write {out}: {reason(error)}") from None
+    plain = {"out": str(out), "label": label(status)}
+    Output(as_json).result(plain, lambda shown: shown.line(f"The report is in {out}."))
 
 
 def show_status(out: Output, plain: dict[str, Any]) -> None:

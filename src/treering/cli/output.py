@@ -349,6 +349,7 @@ _OPTIONS: Final = {
     **{name: f"--{name}" for name in ("radius", "every", "validation", "pace", "box", "ways", "cells", "horizon")},
     **{name: f"--{name}" for name in ("delimiter", "encoding", "seed")},
     "rows_per_person": "--rows-per-person",
+    "per_person": "--per-person",
     "measure_first": "--guard-only",
     "queries": "--questions",
     "kind": "--mechanism",

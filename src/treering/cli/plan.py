@@ -7,7 +7,7 @@ import math
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -25,6 +25,7 @@ _EXAMPLES = """Examples:
   treering plan --cells 65536 --rows 1e6 --epsilon 1 --delta 1e-9 --queries 100000
   treering plan --cells 128 --rows 1e6 --alpha 0.01            which epsilon does it take?
   treering plan --cells 128 --epsilon 1 --alpha 0.01           how many rows does it take?
+  treering plan --cells 864 --rows 1e5 --epsilon 1 --delta 1e-6 --rows-per-person 30
   treering plan --cells 2^20 --rows 1e7 --epsilon 1 --horizon 1e9 --plot plan.html
 """
 
@@ -68,6 +69,9 @@ def plan(
             parser=last_size, metavar="ROWS", help='The most rows that matter; "inf": for ever; "none": no growth.'
         ),
     ] = math.inf,
+    rows_per_person: Annotated[
+        int, typer.Option(metavar="NUMBER", help="The most rows of one person, whom the promise is for.", min=1)
+    ] = 1,
     declared: Annotated[
         bool, typer.Option("--declared", help="All questions are known before the first is answered.")
     ] = False,
@@ -93,7 +97,8 @@ def plan(
 
     last = None if math.isnan(horizon) else horizon
     universe = _cells(schema) if cells is None else cells
-    found = make(universe, rows, epsilon, delta, beta, queries, last, alpha=alpha, adaptive=not declared)
+    given: Any = {"alpha": alpha, "adaptive": not declared, "rows_per_person": rows_per_person}
+    found = make(universe, rows, epsilon, delta, beta, queries, last, **given)
     if plot is not None:
         with progress("drawing", "sizes") as advance:
             write(plot, curves(found, advance))
@@ -149,6 +154,8 @@ def show(out: Output, plan: Plan, command: str | None) -> None:
     styles = ["bold green" if row is plan.best else "" if row.guaranteed else "dim" for row in plan.rows]
     out.table(heads, [_row(plan, row) for row in plan.rows], right=(2, 3), styles=styles)
     out.line()
+    for line in plan.widths():
+        out.line(line)
     out.line(plan.reason, "bold")
     if plan.best is not None:
         out.line(f"To make it: {command}")

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,13 +28,14 @@ from treering.domain.language.measures import Mean, Measure, Quantile, Release, 
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query, alike
 from treering.domain.schema import Schema
-from treering.errors import ParameterError, QueryError
+from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, QueryError
 from treering.gate import Discovered
 from treering.mechanisms.base import Answering
 from treering.mechanisms.plan import Plan, Stale, wished
+from treering.mechanisms.series import quantiles
 from treering.mechanisms.series.drawing import Drawing, Source
 from treering.mechanisms.series.findings import Findings
-from treering.mechanisms.series.picture import Picture
+from treering.mechanisms.series.picture import Picture, Sketch
 from treering.mechanisms.series.policy import Policy, Steps, batches, needs_of
 from treering.mechanisms.series.ring import KeptRing, KeptRings, Opened, SeriesState
 from treering.mechanisms.series.root import RootSeries
@@ -49,6 +50,15 @@ __all__ = ["MOST_ROWS_OF_A_TABLE", "Rings", "batches", "wished"]
 
 MOST_ROWS_OF_A_TABLE: Final = 2**16
 """The most groups that `Rings.table` lists."""
+
+
+class Work(NamedTuple):
+    """What a plan of rings does: the series to move, and what is read off in the end."""
+
+    steps: Steps
+    items: Sequence[Item]
+    undecided: bool
+    """Whether finer cuts of quantiles are chosen by what the steps tell: a second step, which may not be taken."""
 
 
 class Rings(Answering):
@@ -155,19 +165,44 @@ class Rings(Answering):
         if since is not None:
             self._check_since([item.query for item in items], since)
         wanted = None if within is None else wished(within, size - (since or 0))
-        steps = self._policy.steps(needs_of(items, pure=self._gate.budget.kind == "pure"), wanted, since)
-        known = None if steps.stale or steps.fresh else self._findings(items, since)
-        return Plan(items, within, steps.price, known, revision, steps=steps)
+        work = self._work(quantiles.coarse(items), wanted, since)
+        price = work.steps.price
+        if work.undecided:
+            price += self._policy.second(self._gate.budget.total - self._gate.spent - price)
+        known = None if work.steps.moves else self._findings(work.items, since)
+        return Plan(items, within, price, known, revision, exact=not work.undecided, steps=work)
+
+    def _work(self, items: Sequence[Item], wanted: float | None, since: int | None) -> Work:
+        """What to measure for items; if quantiles are known on their grids, for those that finer cuts tell better."""
+        steps = self._steps(items, wanted, since)
+        gridded = any(item.cuts for item in items)
+        if steps.moves or not gridded:
+            return Work(steps, items, undecided=gridded)
+        sharp = quantiles.finer(items, self._findings(items, since).estimates(), self._shelf.rings)
+        try:
+            return Work(self._steps(sharp, wanted, since), sharp, undecided=False)
+        except (BudgetExceeded, GuaranteeError):  # What is known already will do.
+            return Work(steps, items, undecided=False)
+
+    def _steps(self, items: Sequence[Item], wanted: float | None, since: int | None) -> Steps:
+        return self._policy.steps(needs_of(items, pure=self._gate.budget.kind == "pure"), wanted, since)
 
     def execute(self, plan: Plan) -> Findings:
         """See `Answering.execute`."""
-        steps: Steps = plan.steps
+        work: Work = plan.steps
         with self._lock:
             if self._torn or plan.revision != self._revision:
                 raise Stale
+            since = work.steps.since
             with self._taking_up():
-                self._shelf.move(steps.stale, steps.fresh)
-            return self._findings(plan.items, steps.since)
+                self._shelf.move(work.steps.stale, work.steps.fresh)
+                if work.undecided:
+                    wanted = None if plan.within is None else wished(plan.within, self._gate.size - (since or 0))
+                    second = self._work(work.items, wanted, since)
+                    if second.steps.price <= plan.price - work.steps.price:
+                        self._shelf.move(second.steps.stale, second.steps.fresh)
+                        work = second
+            return self._findings(work.items, since)
 
     @property
     def _revision(self) -> object:
@@ -287,11 +322,14 @@ class Rings(Answering):
         with self._lock:
             schema = self._gate.schema
             known = self._shelf, self._shelf.moves, lens or schema
-            if self._pictured is None or self._pictured[0] != known:
-                if not self._shelf.rings:
-                    raise QueryError("nothing was released yet that a distribution could be fitted to: ask something")
-                self._pictured = known, Picture.of(self._shelf.rings, schema, lens or schema)
-            return self._pictured[1]
+            if self._pictured is not None and self._pictured[0] == known:
+                return self._pictured[1]
+            if not self._shelf.rings:
+                raise QueryError("nothing was released yet that a distribution could be fitted to: ask something")
+            sketch = Sketch.of(self._shelf.rings, schema, lens or schema)
+        found = sketch.fitted()  # It may take a second: others ask meanwhile.
+        self._pictured = known, found
+        return found
 
     def estimates(self, queries: Sequence[Query]) -> list[Answer]:
         """See `Answering.estimates`: read off the `picture`."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from treering.answer import Answer, Bill, Price
+from treering.domain.language.wants import ROWS, Wants
 from treering.domain.query import Query
 from treering.errors import Dearer
 from treering.service.access import Register, Used
@@ -178,14 +179,23 @@ class Desk:
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def answers(
-        self, caller: Caller, texts: Sequence[str], mechanism: str | None, key: str | None, within: float | None
+        self,
+        caller: Caller,
+        texts: Sequence[str],
+        mechanism: str | None,
+        key: str | None,
+        within: float | None,
+        wants: Wants = ROWS,
     ) -> tuple[Sequence[Query], list[Answer], Bill]:
         """The queries of these texts, their answers, and what they have cost."""
         queries = self.vault.queries(texts, mechanism)
         self._record(caller, key, len(queries))
-        answers, bill = self._paid(
-            caller, len(queries), lambda bill, plan: self.vault.ask_many(queries, mechanism, key, within, bill, plan)
-        )
+
+        def ask(bill: Bill, plan: Planned | None) -> list[Answer]:
+            count, cap = wants.count, wants.per_person
+            return self.vault.ask_many(queries, mechanism, key, within, bill, plan, count=count, per_person=cap)
+
+        answers, bill = self._paid(caller, len(queries), ask)
         self.metrics.asked(Counter(each.kind for each in answers), bill.cost)
         return queries, answers, bill
 
@@ -198,10 +208,16 @@ class Desk:
         return queries, answers, Bill(unit=vault.unit, remaining=max(0.0, vault.total - vault.spent))
 
     def table(
-        self, caller: Caller, text: str, mechanism: str | None, within: float | None, key: str | None = None
+        self,
+        caller: Caller,
+        text: str,
+        mechanism: str | None,
+        within: float | None,
+        key: str | None = None,
+        per_person: int | None = None,
     ) -> tuple[pa.Table, Bill]:
         """The table that answers a statement, and what it has cost."""
-        statement = self._statement(text, mechanism)
+        statement = self._statement(text, mechanism, per_person)
         self._record(caller, key, len(statement.items))
         table, bill = self._paid(
             caller, 1, lambda bill, plan: self.vault.sql(statement, within, mechanism, bill, key, plan)
@@ -209,9 +225,9 @@ class Desk:
         self.metrics.asked({"sql": 1}, bill.cost)
         return table, bill
 
-    def _statement(self, text: str, mechanism: str | None) -> Statement:
+    def _statement(self, text: str, mechanism: str | None, per_person: int | None) -> Statement:
         """A statement, read; refused if it releases too much at once."""
-        statement = self.vault.statement(text, mechanism)
+        statement = self.vault.statement(text, mechanism, per_person)
         number, most = len(statement.items), self.limits.numbers
         if number > most:
             words = f"a statement releases at most {most:,} numbers here, and this one {number:,}: group by less"
@@ -223,11 +239,20 @@ class Desk:
         if key is not None and not self.vault.knows(key):
             self._kept.take(caller.token.id, numbers)
 
-    def price(self, texts: Sequence[str], sql: str | None, mechanism: str | None, within: float | None) -> Price:
+    def price(
+        self,
+        texts: Sequence[str],
+        sql: str | None,
+        mechanism: str | None,
+        within: float | None,
+        wants: Wants = ROWS,
+    ) -> Price:
         """What a question could cost: free."""
+        count, cap = wants.count, wants.per_person
         if sql is not None:
-            return self.vault.price_sql(self._statement(sql, mechanism), within, mechanism)
-        return self.vault.price_many(self.vault.queries(texts, mechanism), mechanism, within)
+            return self.vault.price_sql(self._statement(sql, mechanism, cap), within, mechanism)
+        queries = self.vault.queries(texts, mechanism)
+        return self.vault.price_many(queries, mechanism, within, count=count, per_person=cap)
 
     def left(self, caller: Caller) -> dict[str, Any] | None:
         """What is left of the caller's quota; None if it has none."""

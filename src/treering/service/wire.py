@@ -60,7 +60,7 @@ def finite(plain: Any) -> Any:
 
 def answer_of(plain: dict[str, Any]) -> Answer:
     """The answer that `Answer.to_dict` wrote."""
-    return Answer(*(plain[name] for name in ("value", "error", "size", "kind", "margin")))
+    return Answer(*(plain[name] for name in ("value", "error", "size", "kind", "margin", "of")))
 
 
 def answers_list(answers: Sequence[Answer]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ The first stage is `split`, and asking a mechanism for the statement's items; `a
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -56,11 +56,12 @@ def answer(statement: Statement, told: Sequence[Estimate], noise: Floats | None,
 def column_names(statement: Statement) -> list[str]:
     """What the columns are called: as DuckDB would call them."""
     original, schema, outer = statement.text.original, statement.schema, statement.outer
+    person = None if statement.people is None else statement.people.column
     named = _written_names(original, schema)
     if named is not None:
         return named
     try:
-        found = list(run(written(original), {TABLE: _empty(schema)}).schema.names)
+        found = list(run(written(original), {TABLE: _empty(schema, person)}).schema.names)
     except TimeLimit:
         raise
     except QueryError:  # What is told of cells may be of another type than a row's value: a bin's label, say.
@@ -85,15 +86,25 @@ def _is_column(node: exp.Expr, known: set[str]) -> bool:
     return isinstance(node, exp.Column) and node.name in known
 
 
-def _empty(schema: Schema) -> pa.Table:
-    """A table of no rows with the schema's columns."""
+def _empty(schema: Schema, person: str | None) -> pa.Table:
+    """A table of no rows with the schema's columns, and that of persons."""
     columns = {name: pa.array([], type=arrow_type(schema.attributes[name])) for name in schema.names}
     sources = {name: pa.array([], type=pa.timestamp("us")) for name in schema.columns if name not in columns}
-    return pa.table({**columns, **sources})
+    persons = {} if person is None else {person: pa.array([], type=pa.string())}
+    return pa.table({**persons, **columns, **sources})
 
 
-def explained(statement: Statement, mechanism: str, price: float, remaining: float, unit: str) -> pa.Table:
-    """What a statement would release, what is then made of it, and the price: a table with one row."""
+def explained(
+    statement: Statement,
+    mechanism: str,
+    price: float,
+    remaining: float,
+    unit: str,
+    widths: Mapping[int, float] | None = None,
+) -> pa.Table:
+    """What a statement would release, what is then made of it, and the price: a table with one row. ``widths`` are the
+    margins that counts would have with so many rows of each person."""
+    caps = {} if widths is None else {"caps": ["; ".join(f"{cap}: ± {wide:,.0f}" for cap, wide in widths.items())]}
     released = "; ".join(
         f"{counted(len(core.rows), 'group')}, {counted(len(core.figures), 'number')} each" for core in statement.cores
     )
@@ -105,6 +116,7 @@ def explained(statement: Statement, mechanism: str, price: float, remaining: flo
             "price": [price],
             "remaining": [remaining],
             "unit": [unit],
+            **caps,
             "then": [written(statement.outer)],
         }
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
 from typing import Final, TypeGuard
@@ -29,6 +29,7 @@ from treering.domain.sums import Grid, valued
 from treering.domain.text import identifier
 from treering.errors import QueryError
 from treering.sql.conditions import condition, conditions, is_predicate
+from treering.sql.persons import People, counts_persons
 from treering.sql.values import attribute_of, computed, position_of, positions_of
 
 
@@ -52,17 +53,20 @@ class Figure:
     kind: ItemKind = "count"
     position: int = -1
     level: float = 0.5
+    cap: int = 0
+    """The most rows of each person that count; 0: all."""
 
     def of(self, group: Query) -> Item:
         """The item of a group."""
         chosen = group & self.condition
         query = chosen if self.weights is None else _weighed(chosen, self.weights)
-        return Item(self.kind, query, self.position, self.level)
+        return Item(self.kind, query, self.position, self.level, cap=self.cap)
 
     @property
     def key(self) -> tuple[object, ...]:
         """What tells figures apart."""
-        return self.condition, self.kind, self.position, self.level, id(self.weights) if self.weights else 0
+        weighed = id(self.weights) if self.weights else 0
+        return self.condition, self.kind, self.position, self.level, self.cap, weighed
 
 
 def _weighed(chosen: Query, weights: Weights) -> Query:
@@ -95,9 +99,13 @@ class Aggregates:
     """Turns aggregates into expressions over the columns of released figures."""
 
     schema: Schema
-    column: Column
     sums: bool
     """Whether sums are kept; if not, those of integers are counted value by value."""
+    people: People | None = None
+    """Whose the rows are."""
+    cap: int = 0
+    """The most rows of each person that count; 0: all."""
+    column: Column = field(init=False)
     notes: list[str] = field(default_factory=list)
     """What a reader of the numbers should know."""
     where: Query = field(init=False)
@@ -147,10 +155,34 @@ class Aggregates:
     def _count(self, node: exp.Count, chosen: Query) -> exp.Expr:
         counted = node.this
         if isinstance(counted, exp.Distinct):
-            raise _refused(node, "how many different values there are is not released: GROUP BY lists them")
+            return self._persons(node, chosen)
         if counted is None or isinstance(counted, exp.Star):
             return self._counted(chosen)
         return self._counted(chosen & self._there(counted.unnest(), self._present))
+
+    def _persons(self, node: exp.Count, chosen: Query) -> exp.Expr:
+        """The number of persons; each has one row at least, so where they have no more, that of rows."""
+        if counts_persons(node) and self.people is not None:
+            self.cap, cap = 0, self.cap
+            try:
+                return self.column(Figure(chosen, kind="persons" if self.people.limit > 1 else "count"))
+            finally:
+                self.cap = cap
+        known = "" if self.people is None else f", and COUNT(DISTINCT {self.people.column}) counts persons"
+        raise _refused(node, f"how many different values there are is not released: GROUP BY lists them{known}")
+
+    def capped(self, figure: Figure) -> Figure:
+        """A figure of those rows that count; refused if there are none like it."""
+        if not self.cap:
+            return figure
+        if figure.kind not in ("count", "sum") or figure.weights is not None:
+            raise QueryError(
+                "with a cap on the rows of each person, COUNT, SUM and AVG of a column are answered: quantiles and "
+                "sums of expressions are of all rows"
+            )
+        note = f"Of each person at most {self.cap:,} rows count, the first ones in all groups together."
+        self.notes += [] if note in self.notes else [note]
+        return replace(figure, cap=self.cap)
 
     def _there(self, node: exp.Expr, simple: Callable[[exp.Expr], Query]) -> Query:
         """The rows for which an expression has a value, by what ``simple`` says of expressions without CASE."""
@@ -238,6 +270,10 @@ class Aggregates:
         grid = Grid.of(attribute_of(node, self.schema))
         assert grid is not None
         rows = chosen & self._numbered(node)
+        if self.cap:  # Capped sums count from the lower bound.
+            span = Fraction(grid.high) - Fraction(grid.low)
+            least = [] if grid.low == 0 else [_times(_number(Fraction(grid.low)), self._counted(rows))]
+            return _added([*least, _times(_number(span), self.column(Figure(rows, None, "sum", position)))])
         half = (Fraction(grid.high) - Fraction(grid.low)) / 2
         middle = [] if grid.middle == 0 else [_times(_number(grid.middle), self._counted(rows))]
         return _added([*middle, _times(_number(half), self.column(Figure(rows, None, "sum", position)))])

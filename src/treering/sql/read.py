@@ -28,6 +28,7 @@ from treering.sql import sources
 from treering.sql.bounds import check_correlated, check_expansion, check_tokens
 from treering.sql.nodes import MAX_NODES, check
 from treering.sql.opening import SELECTS, opening
+from treering.sql.persons import People, marked
 from treering.sql.spelling import TROUBLE
 from treering.sql.steps import bucketed
 
@@ -56,8 +57,8 @@ class Text:
     """Whether the statement begins with EXPLAIN: nothing is to be released."""
 
 
-def read(text: str, schema: Schema) -> Text:
-    """The tree of a statement about the attributes of ``schema``."""
+def read(text: str, schema: Schema, people: People | None = None) -> Text:
+    """The tree of a statement about the attributes of ``schema``, and about persons where they are known."""
     if not isinstance(text, str):
         raise QueryError(f"a statement is a text, not {type(text).__name__}")
     if len(text) > MAX_LENGTH:
@@ -71,7 +72,8 @@ def read(text: str, schema: Schema) -> Text:
         check(original)
         check_expansion(original, len(sources.columns(schema)))
         check_deadline()
-        tree = _qualified(original.copy(), schema)
+        marks = original.copy() if people is None else marked(original.copy(), people.column)
+        tree = _qualified(marks, schema, people)
         check_correlated(tree)
         return Text(original, tree, begin.explain)
     except RecursionError:
@@ -228,7 +230,7 @@ def _one_table(tree: exp.Expr) -> exp.Expr:
 # -- columns -----------------------------------------------------------------------------------------------------------
 
 
-def _qualified(tree: exp.Expr, schema: Schema) -> exp.Expr:
+def _qualified(tree: exp.Expr, schema: Schema, people: People | None) -> exp.Expr:
     """The tree with stars, ordinals and aliases expanded, and views merged into what uses them."""
     columns = {name.lower(): "VARCHAR" for name in sources.columns(schema)}
     try:
@@ -236,14 +238,16 @@ def _qualified(tree: exp.Expr, schema: Schema) -> exp.Expr:
         check_deadline()
         merged = merge_subqueries(qualified, leave_tables_isolated=False)
     except TROUBLE as error:
-        raise _unknown(str(error), tree, schema) from None
+        raise _unknown(str(error), tree, schema, people) from None
     return sources.resolved(merged, schema)
 
 
-def _unknown(problem: str, tree: exp.Expr, schema: Schema) -> QueryError:
+def _unknown(problem: str, tree: exp.Expr, schema: Schema, people: People | None) -> QueryError:
     """The refusal of a column that is not there, with the name that was probably meant."""
     names = {name.lower(): name for name in sources.columns(schema)}
     for word in _names(tree):
+        if people is not None and word.lower() == people.column.lower():
+            return QueryError(f"{word} says whose a row is: COUNT(DISTINCT {word}) is all that is answered about it")
         if word.lower() not in names and f"'{word.lower()}'" in problem.lower().replace('"', "'"):
             near = difflib.get_close_matches(word.lower(), list(names), n=1)
             hint = f"did you mean {names[near[0]]}?" if near else f"there are: {', '.join(names.values())}"

@@ -18,6 +18,7 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from treering.deadline import check as check_deadline
 from treering.deadline import take
 from treering.domain.language.items import Item
+from treering.domain.language.wants import Wants
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import QueryError
@@ -27,6 +28,7 @@ from treering.sql.engine.current import current
 from treering.sql.keys import Key, empty, key
 from treering.sql.measures import Aggregates, Figure
 from treering.sql.nodes import AGGREGATES
+from treering.sql.persons import People, check_outside, hinted
 from treering.sql.read import Text, read
 
 _PARTS: Final = ("expressions", "having", "order", "qualify", "distinct")
@@ -68,6 +70,8 @@ class Statement:
     outer: exp.Expr
     items: tuple[Item, ...]
     """All that is to be released, as one batch: each item once."""
+    people: People | None = None
+    """Whose the rows are."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -80,25 +84,39 @@ class Statement:
         return tuple(item.query for item in self.items) if all(item.kind == "count" for item in self.items) else None
 
 
-def split(text: str, schema: Schema, *, sums: bool = True) -> Statement:
+def split(
+    text: str, schema: Schema, *, sums: bool = True, people: People | None = None, per_person: int | None = None
+) -> Statement:
     """The two stages of an SQL text about the attributes of ``schema``. Without ``sums``, all that is released are
-    counts: any mechanism can answer them."""
+    counts: any mechanism can answer them. ``people`` are whose the rows are; ``per_person`` is the most rows of each
+    that count, which a hint may state, too."""
     try:
-        return _split(read(text, schema), schema, sums)
+        plain, hint = hinted(text) if isinstance(text, str) else (text, None)
+        wants = Wants("rows", _one_cap(per_person, hint))
+        wants = wants.of(None if people is None else people.column, 1 if people is None else people.limit)
+        return _split(read(plain, schema, people), schema, sums, people, wants.per_person or 0)
     except RecursionError:
         raise QueryError("the statement is nested too deeply") from None
 
 
-def _split(given: Text, schema: Schema, sums: bool) -> Statement:
+def _one_cap(given: int | None, hint: int | None) -> int | None:
+    if given is not None and hint is not None and given != hint:
+        raise QueryError(f"PER_PERSON({hint}) and per_person={given} are two caps: state one")
+    return hint if given is None else given
+
+
+def _split(given: Text, schema: Schema, sums: bool, people: People | None, cap: int) -> Statement:
     outer = given.tree.copy()
     cores: list[Core] = []
     with current().together():
         for scope in list(traverse_scope(outer)):
             check_deadline()
             if _about_rows(scope):
-                cores.append(_Splitting(scope, schema, f"released_{len(cores)}", sums).core())
+                aggregates = Aggregates(schema, sums, people, cap)
+                cores.append(_Splitting(scope, schema, f"released_{len(cores)}", aggregates).core())
+        check_outside(outer)
     items = tuple(dict.fromkeys(item for core in cores for row in core.items for item in row))
-    return Statement(given, schema, tuple(cores), outer, items)
+    return Statement(given, schema, tuple(cores), outer, items, people)
 
 
 def _about_rows(scope: Scope) -> bool:
@@ -115,7 +133,7 @@ def _about_rows(scope: Scope) -> bool:
 class _Splitting:
     """The splitting of one SELECT over the table."""
 
-    def __init__(self, scope: Scope, schema: Schema, name: str, sums: bool) -> None:
+    def __init__(self, scope: Scope, schema: Schema, name: str, aggregates: Aggregates) -> None:
         if not isinstance(scope.expression, exp.Select):
             raise QueryError("rows are counted, summed and averaged by a SELECT: write SELECT … FROM the table")
         self._select: exp.Select = scope.expression
@@ -123,7 +141,8 @@ class _Splitting:
         self._core = Core(name, [])
         self._keys: list[exp.Expr] = []
         self._columns: dict[tuple[object, ...], int] = {}
-        self._aggregates = Aggregates(schema, self._measured, sums)
+        self._aggregates = aggregates
+        aggregates.column = self._measured
 
     def core(self) -> Core:
         """The core; its SELECT is changed in place to one over the released table."""
@@ -195,6 +214,7 @@ class _Splitting:
 
     def _measured(self, figure: Figure) -> exp.Expr:
         """The column of a figure."""
+        figure = self._aggregates.capped(figure)
         return _column(self._core.name, f"m{self._place(figure)}")
 
     def _place(self, figure: Figure) -> int:

@@ -58,7 +58,7 @@ def stepped(node: exp.Expr, schema: Schema) -> list[tuple[Any, Query, bool]] | N
     inner = list(dict.fromkeys(map(_step_of, columns)))
     steps = [None if each is None else _read(each) for each in inner]
     ends = _ends(attribute)
-    cuts = {cut for step in steps if step is not None for cut in _cuts(step, *ends)}
+    cuts = {*ends, *(cut for step in steps if step is not None for cut in _cuts(step, *ends))}
     return None if None in steps else _groups(node, schema.cut({name: cuts}), name)
 
 

@@ -43,6 +43,7 @@ from functools import lru_cache
 import numpy as np
 
 from treering.budget.promise import Budget
+from treering.domain.sums import Capped, Kept
 from treering.theory.cells import CellNoise
 from treering.theory.continual import log_choose
 
@@ -57,6 +58,26 @@ def noise_price(price: Budget, reach: int) -> Budget:
     (Fraction(1, 200), Fraction(1, 10))
     """
     return Budget(price.kind, price.total / (2 * reach**2 if price.kind == "zcdp" else reach))
+
+
+def kept_price(price: Budget, kept: Kept) -> Budget:
+    """The price at which counts have the noise that a series of sums, or of the first rows of each person, has at this
+    price.
+
+    Counts of two groups or more at weights that square to W cost W/σ². What is capped at q in a group and at C in all,
+    with values up to R, costs a person qC·R²·W/σ² and, pure, 2C·R·V/s where counts cost 2V/s; prices are stated as
+    those of each of k rows (``operations/persons.py``), k² and k times less.
+
+    >>> from fractions import Fraction
+    >>> flags = Capped(1, 9, 30, Fraction(1))
+    >>> kept_price(Budget("zcdp", Fraction(1)), flags).total, kept_price(Budget("pure", Fraction(1)), flags).total
+    (Fraction(100, 1), Fraction(10, 3))
+    """
+    if not isinstance(kept, Capped):
+        return noise_price(price, kept.reach)
+    if price.kind == "zcdp":
+        return Budget(price.kind, price.total * kept.limit**2 / kept.moved)
+    return Budget(price.kind, price.total * kept.limit / (kept.most * kept.reach))
 
 
 def fieller(total: float, rows: float, wide: float, narrow: float, reach: float) -> tuple[float, float]:

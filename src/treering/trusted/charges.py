@@ -13,14 +13,25 @@ from typing import Final
 
 import numpy as np
 
-from treering import gate
 from treering.arrays import Ints
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget, Filter
 from treering.budget.rows import Charge, RowLedger, Steps, priced
 from treering.budget.weights import Weights
-from treering.domain.sums import Sums
+from treering.domain.sums import Capped, Sums
 from treering.errors import ParameterError
+from treering.gate import (
+    Advanced,
+    Condensed,
+    Fading,
+    OpenSegment,
+    Pattern,
+    Root,
+    RunStarted,
+    SegmentBegun,
+    SegmentEnded,
+    Span,
+)
 from treering.noise import Noise
 from treering.trusted import pricing
 
@@ -55,7 +66,7 @@ class Charges:
         self._behind = False
         """Whether some rows of leaves on record are not charged yet."""
         self._part: Filter | None = None
-        self.runs: dict[int, gate.RunStarted] = {}
+        self.runs: dict[int, RunStarted] = {}
         """The runs in progress, as they began."""
         self.next_run = 0
         """The number of the next run."""
@@ -113,7 +124,7 @@ class Charges:
         return {*self.marks, *edges} - {0}
 
     @property
-    def state(self) -> tuple[Steps, tuple[gate.OpenSegment, ...], tuple[int, ...]]:
+    def state(self) -> tuple[Steps, tuple[OpenSegment, ...], tuple[int, ...]]:
         """What a condensed record keeps: charges by row, segments in progress, marks."""
         return self.ledger.steps, tuple(segment.record for segment in self.segments.values()), self.marks
 
@@ -142,7 +153,7 @@ class Charges:
         else:
             self._part.charge(cost)
 
-    def take_run(self, event: gate.RunStarted) -> None:
+    def take_run(self, event: RunStarted) -> None:
         """Take up a run on record, which is charged."""
         self.runs[event.run], self.next_run = event, event.run + 1
 
@@ -154,7 +165,7 @@ class Charges:
         elif self._part is not None:
             self._part.refund(refund)
 
-    def combine(self, groups: int, spans: Sequence[gate.Span], noise: Noise, sums: Sums | None = None) -> None:
+    def combine(self, groups: int, spans: Sequence[Span], noise: Noise, sums: Sums | None = None) -> None:
         """Charge the rows of each span for its weight."""
         costs = [self.budget.amount(pricing.combining(groups, span.weight, noise, sums)) for span in spans]
         self.ledger.charge_rows(
@@ -188,12 +199,12 @@ class Charges:
         if size not in self.marks:
             self.marks = (*self.marks, size)
 
-    def begin_segment(self, begun: gate.SegmentBegun) -> None:
+    def begin_segment(self, begun: SegmentBegun) -> None:
         """A segment is in progress."""
         self._next_segment = begun.segment + 1
         self.segments[begun.segment] = Segment(begun, self.budget)
 
-    def take(self, event: gate.Advanced) -> None:
+    def take(self, event: Advanced) -> None:
         """Take up a leaf on record, whose rows are charged with those of others: see `catch_up`."""
         self.segments[event.segment].take(event)
         self._behind = True
@@ -203,7 +214,7 @@ class Charges:
         self.segments[number].restore(edges, drawn)
         self._behind = True
 
-    def end_segment(self, event: gate.SegmentEnded) -> None:
+    def end_segment(self, event: SegmentEnded) -> None:
         """What the rows have paid takes the place of the room of those leaves that are on record: the end may have
         replaced the record of later ones, or of all."""
         segment = self.segments.pop(event.segment, None)
@@ -214,7 +225,7 @@ class Charges:
         """Raise `BudgetExceeded` if some row was charged more than the budget."""
         self._ledger.check()
 
-    def restore(self, event: gate.Condensed) -> None:
+    def restore(self, event: Condensed) -> None:
         """Continue from a condensed record."""
         self._ledger, self._behind = RowLedger(self.budget), False
         self._ledger.restore(event.steps)
@@ -235,7 +246,7 @@ class Segment:
 
     __slots__ = ("_budget", "_drawn", "_unit_price", "_waiting", "begun", "edges", "paid_until")
 
-    def __init__(self, begun: gate.SegmentBegun, budget: Budget) -> None:
+    def __init__(self, begun: SegmentBegun, budget: Budget) -> None:
         self.begun = begun
         self._budget = budget
         self._unit_price = budget.amount(pricing.combining(begun.groups.number, 1, begun.noise, begun.sums))
@@ -244,10 +255,10 @@ class Segment:
         self.paid_until = begun.start
         """Rows up to this position have paid."""
         self._drawn: Ints = np.zeros(0, dtype=np.int64)
-        self._waiting: list[tuple[int, tuple[gate.Pattern, ...]]] = []
+        self._waiting: list[tuple[int, tuple[Pattern, ...]]] = []
 
     @classmethod
-    def of(cls, record: gate.OpenSegment, budget: Budget) -> Segment:
+    def of(cls, record: OpenSegment, budget: Budget) -> Segment:
         """A segment as a condensed record has it."""
         segment = cls(record.begun, budget)
         segment.restore(record.edges, record.drawn)
@@ -256,8 +267,9 @@ class Segment:
 
     @property
     def room_price(self) -> Fraction:
-        """What a row pays for the whole room, in the budget's unit."""
-        return self._price(self.begun.room)
+        """What a row pays for the whole room, in the budget's unit; or a person, for all segments of the series."""
+        sums = self.begun.sums
+        return priced(sums.price, self._budget) if isinstance(sums, Capped) else self._price(self.begun.room)
 
     def _price(self, room: int) -> Fraction:
         return priced(room * self._unit_price, self._budget)
@@ -279,11 +291,11 @@ class Segment:
         return self._drawn
 
     @property
-    def record(self) -> gate.OpenSegment:
+    def record(self) -> OpenSegment:
         """The segment for a condensed record."""
-        return gate.OpenSegment(self.begun, np.array(self.edges, dtype=np.int64), self.drawn)
+        return OpenSegment(self.begun, np.array(self.edges, dtype=np.int64), self.drawn)
 
-    def use(self, leaf: int, patterns: Iterable[gate.Pattern]) -> Ints:
+    def use(self, leaf: int, patterns: Iterable[Pattern]) -> Ints:
         """How much of the room some releases use, for each leaf, when ``leaf`` is the newest."""
         used = np.zeros(leaf, dtype=np.int64)
         for pattern in patterns:
@@ -291,7 +303,7 @@ class Segment:
             used[leaf - len(weights) :] += np.abs(weights) if self._budget.kind == "pure" else weights * weights
         return used
 
-    def check(self, patterns: Sequence[gate.Pattern]) -> None:
+    def check(self, patterns: Sequence[Pattern]) -> None:
         """Refuse releases for which a leaf, the next one included, has no room."""
         leaf = self.leaves + 1
         for pattern in patterns:
@@ -302,7 +314,7 @@ class Segment:
         if int(used.max(initial=0)) > self.begun.room:
             raise ParameterError("patterns", "use more of a leaf's room than its segment was begun with")
 
-    def take(self, event: gate.Advanced) -> None:
+    def take(self, event: Advanced) -> None:
         """Take up a leaf and its releases, in one step: an interrupt leaves both or none."""
         last, waiting = len(self.edges), len(self._waiting)
         self.edges[last:], self._waiting[waiting:] = [event.size], [(event.leaf, event.patterns)]
@@ -313,7 +325,10 @@ class Segment:
 
     @property
     def paid(self) -> tuple[Charge, ...]:
-        """What the rows of each leaf have paid for the room that was used; equal neighbours as one."""
+        """What the rows of each leaf have paid for the room that was used; equal neighbours as one. (What a person has
+        paid is for all segments, and is not given back.)"""
+        if isinstance(self.begun.sums, Capped):
+            return self.reserved
         return tuple(Charge(start, end, self._price(used)) for start, end, used in self._stretches() if used)
 
     @property
@@ -330,8 +345,8 @@ class Segment:
             yield self.edges[first], self.edges[last], int(drawn[first])
 
 
-def newest_last(pattern: gate.Pattern) -> Ints:
+def newest_last(pattern: Pattern) -> Ints:
     """The weights of a pattern, for the last leaves, in their order."""
-    if isinstance(pattern, gate.Root | gate.Fading):
-        return (Weights.ROOT if isinstance(pattern, gate.Root) else Weights.FADING).first(pattern.leaves)[::-1]
+    if isinstance(pattern, Root | Fading):
+        return (Weights.ROOT if isinstance(pattern, Root) else Weights.FADING).first(pattern.leaves)[::-1]
     return np.ones(pattern.leaves, dtype=np.int64)

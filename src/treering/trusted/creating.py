@@ -37,9 +37,7 @@ def originate(
         raise SchemaError(f"a vault needs a Schema, not {type(schema).__name__}")
     if person is not None and (not isinstance(person, str) or not person or person in schema.names):
         raise ParameterError("person", "must name a column that is no attribute of the schema")
-    if person is not None and table is not None:
-        raise ParameterError("person", "cannot be counted where rows stay in their own engine")
-    source = None if table is None else registry.part("source_of")(table, schema, order)
+    source = None if table is None else registry.part("source_of")(table, schema, order, person)
     return Origin(new_salt().hex()[:32], schema, promise, person, source, name=name)
 
 

@@ -18,25 +18,52 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from treering import gate
 from treering.budget.cost import Cost, pure
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
 from treering.domain.query import Query
 from treering.domain.schema import Schema
-from treering.domain.sums import Sums
+from treering.domain.sums import Kept, Sums
 from treering.errors import DamagedVault, Halted, ParameterError, TreeringError
-from treering.gate import Span, Told
+from treering.gate import (
+    Advanced,
+    Combined,
+    Coming,
+    Compared,
+    Condensed,
+    Discovered,
+    Event,
+    ForeignReleased,
+    HistogramReleased,
+    Marked,
+    Measured,
+    Minimised,
+    Noted,
+    Pattern,
+    PersonsCounted,
+    ReservationEnded,
+    Reserved,
+    RowsDrawn,
+    RunEnded,
+    RunRequest,
+    RunStarted,
+    SegmentBegun,
+    SegmentCondensed,
+    SegmentEnded,
+    Selected,
+    Span,
+    Tallied,
+    Told,
+)
 from treering.noise import Noise
 from treering.params import whole
 from treering.trusted.charges import Charges
 from treering.trusted.journal import Journal, live_runs
-from treering.trusted.operations.base import Desk
+from treering.trusted.operations.base import Desk, Operation
 from treering.trusted.operations.count import measuring
 from treering.trusted.operations.run import running
-from treering.trusted.operations.segment import coming
 from treering.trusted.operations.table import operation
 from treering.trusted.rows.kept import Need, Rows
 from treering.trusted.sealed import Sealed
@@ -46,7 +73,9 @@ if TYPE_CHECKING:
     from treering.domain.problem import Minimise
     from treering.domain.tally import Tally
 
-Released = TypeVar("Released", bound=gate.Event)
+Released = TypeVar("Released", bound=Event)
+Operations: TypeAlias = Callable[[type[Any]], Operation[Any, Any]]
+"""The operation that releases events of a class."""
 
 
 class Kernel(Sealed):
@@ -61,15 +90,22 @@ class Kernel(Sealed):
     kernel made from a journal that is not empty continues where the journal ends.
     """
 
-    __slots__ = ("_desk", "_process", "_retired")
+    __slots__ = ("_desk", "_operations", "_process", "_retired")
 
     def __init__(
-        self, rows: Rows, budget: Budget, journal: Journal, lens: Schema | None = None, aside: Fraction = Fraction(0)
+        self,
+        rows: Rows,
+        budget: Budget,
+        journal: Journal,
+        lens: Schema | None = None,
+        operations: Operations = operation,
+        aside: Fraction = Fraction(0),
     ) -> None:
-        """``lens`` is the version of the schema that is kept; None: always the newest of the rows. ``aside`` is what is
-        set aside for discoveries: all is then what the budget says but for a failure of this chance."""
+        """``lens`` is the version of the schema that is kept; None: always the newest of the rows. ``operations`` are
+        those that there are; others are refused. ``aside`` is what is set aside for discoveries: all is then what the
+        budget says but for a failure of this chance."""
         self._desk = Desk(rows, Charges(budget, aside), journal, lens)
-        self._retired = False
+        self._retired, self._operations = False, operations
         self._process = os.getpid()
         self._restore(journal.events())
 
@@ -98,7 +134,7 @@ class Kernel(Sealed):
         return self._desk.charges.spent
 
     @property
-    def history(self) -> Sequence[gate.Event]:
+    def history(self) -> Sequence[Event]:
         """The events on record, oldest first."""
         return self._desk.journal.events()
 
@@ -110,19 +146,19 @@ class Kernel(Sealed):
         """What `measure` would cost: free to ask."""
         return measuring(queries, noise)
 
-    def cost_of_run(self, request: gate.RunRequest) -> Cost:
+    def cost_of_run(self, request: RunRequest) -> Cost:
         """What `begin_run` would cost: free to ask."""
         return running(request)
 
     # -- operations ---------------------------------------------------------------------------------------------------
 
-    def measure(self, queries: Sequence[Query], noise: Noise) -> gate.Measured:
+    def measure(self, queries: Sequence[Query], noise: Noise) -> Measured:
         """Each query's count plus noise, in grid units."""
-        return self._carry_out(gate.Measured, queries, noise)
+        return self._carry_out(Measured, queries, noise)
 
-    def begin_run(self, request: gate.RunRequest) -> gate.RunStarted:
+    def begin_run(self, request: RunRequest) -> RunStarted:
         """Start a sparse-vector run."""
-        return self._carry_out(gate.RunStarted, request)
+        return self._carry_out(RunStarted, request)
 
     def first_exceeding(
         self,
@@ -131,87 +167,87 @@ class Kernel(Sealed):
         bars: Sequence[int],
         estimates: Sequence[int] | None = None,
         reach: int | None = None,
-    ) -> gate.Compared:
+    ) -> Compared:
         """The first query whose noisy gap reaches the run's noisy threshold. Paid for by `begin_run`."""
-        return self._carry_out(gate.Compared, run, queries, bars, estimates, reach)
+        return self._carry_out(Compared, run, queries, bars, estimates, reach)
 
-    def end_run(self, run: int) -> gate.RunEnded:
+    def end_run(self, run: int) -> RunEnded:
         """Abandon a run at a public moment, and refund what it can no longer release."""
-        return self._carry_out(gate.RunEnded, run)
+        return self._carry_out(RunEnded, run)
 
-    def histogram(self, noise: Noise, attributes: Sequence[int] | None = None) -> gate.HistogramReleased:
+    def histogram(self, noise: Noise, attributes: Sequence[int] | None = None) -> HistogramReleased:
         """The counts over all cells, or over the joint values of some attributes, plus noise."""
-        return self._carry_out(gate.HistogramReleased, noise, attributes)
+        return self._carry_out(HistogramReleased, noise, attributes)
 
-    def select(self, queries: Sequence[Query], scale: float, estimates: Sequence[int] | None = None) -> gate.Selected:
+    def select(self, queries: Sequence[Query], scale: float, estimates: Sequence[int] | None = None) -> Selected:
         """One index, drawn exactly with probability ∝ e^{score/scale}, the score a count or |count − estimate|."""
-        return self._carry_out(gate.Selected, queries, scale, estimates)
+        return self._carry_out(Selected, queries, scale, estimates)
 
-    def draw_rows(self, queries: Sequence[Query], rows: int, scale: float) -> gate.RowsDrawn:
+    def draw_rows(self, queries: Sequence[Query], rows: int, scale: float) -> RowsDrawn:
         """A synthetic database, drawn exactly with probability ∝ e^{score/scale}."""
-        return self._carry_out(gate.RowsDrawn, queries, rows, scale)
+        return self._carry_out(RowsDrawn, queries, rows, scale)
 
-    def foreign(self, measurement: Any) -> gate.ForeignReleased:
+    def foreign(self, measurement: Any) -> ForeignReleased:
         """The output of an OpenDP measurement of the counts of all cells. Cost: by its privacy map."""
-        return self._carry_out(gate.ForeignReleased, measurement)
+        return self._carry_out(ForeignReleased, measurement)
 
-    def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise, sums: Sums | None = None) -> gate.Combined:
+    def combine(self, groups: Groups, spans: Sequence[Span], noise: Noise, sums: Sums | None = None) -> Combined:
         """Weighted counts, or sums, of groups over spans of rows, plus noise."""
-        return self._carry_out(gate.Combined, groups, spans, noise, sums)
+        return self._carry_out(Combined, groups, spans, noise, sums)
 
-    def mark(self) -> gate.Marked:
+    def count_persons(self) -> PersonsCounted:
+        """How many persons have rows: public."""
+        return self._carry_out(PersonsCounted)
+
+    def mark(self) -> Marked:
         """Tell rows up to the present size and rows after it apart from now on."""
-        return self._carry_out(gate.Marked)
+        return self._carry_out(Marked)
 
     def begin_segment(
-        self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0, sums: Sums | None = None
-    ) -> gate.SegmentBegun:
+        self, groups: Groups, noise: Noise, room: int, start: int = 0, series: int = 0, sums: Kept | None = None
+    ) -> SegmentBegun:
         """Begin a segment of the rows after ``start``. Costs nothing before its first leaf."""
-        return self._carry_out(gate.SegmentBegun, groups, noise, room, start, series, sums)
+        return self._carry_out(SegmentBegun, groups, noise, room, start, series, sums)
 
-    def advance(self, segment: int, patterns: Sequence[gate.Pattern]) -> gate.Advanced:
+    def advance(self, segment: int, patterns: Sequence[Pattern]) -> Advanced:
         """The next leaf of a segment, and a weighted count of leaves for each pattern. The new rows pay for the whole
         room; no other row pays anything."""
-        return self._carry_out(gate.Advanced, segment, patterns)
+        return self._carry_out(Advanced, segment, patterns)
 
-    def condense_segment(self, segment: int, note: Any) -> gate.SegmentCondensed:
+    def condense_segment(self, segment: int, note: Any) -> SegmentCondensed:
         """Record a note that replaces the releases of a segment so far."""
-        return self._carry_out(gate.SegmentCondensed, segment, note)
+        return self._carry_out(SegmentCondensed, segment, note)
 
-    def end_segment(self, segment: int, note: Any = None) -> gate.SegmentEnded:
+    def end_segment(self, segment: int, note: Any = None) -> SegmentEnded:
         """End a segment, and give its rows back what they paid for room that was not used."""
-        return self._carry_out(gate.SegmentEnded, segment, note)
+        return self._carry_out(SegmentEnded, segment, note)
 
     def minimise(
-        self,
-        request: Minimise,
-        rows: tuple[int, int] | None = None,
-        *,
-        held: int = 0,
-        progress: Told | None = None,
-    ) -> gate.Minimised:
+        self, request: Minimise, rows: tuple[int, int] | None = None, *, held: int = 0, progress: Told | None = None
+    ) -> Minimised:
         """A private minimiser of an empirical risk on all rows or on those of an interval."""
-        return self._carry_out(gate.Minimised, request, rows, held, progress)
+        return self._carry_out(Minimised, request, rows, held, progress)
 
-    def tally(self, request: Tally, noise: Noise) -> gate.Tallied:
+    def tally(self, request: Tally, noise: Noise) -> Tallied:
         """Held-out rows counted by what a public model says of them, plus noise."""
-        return self._carry_out(gate.Tallied, request, noise)
+        return self._carry_out(Tallied, request, noise)
 
-    def discover(self, request: Discovery) -> gate.Discovered:
+    def discover(self, request: Discovery) -> Discovered:
         """The values of a column that are not listed and that enough rows have, with noisy counts."""
-        return self._carry_out(gate.Discovered, request)
+        return self._carry_out(Discovered, request)
 
-    def prepare(self, leaves: Sequence[gate.Coming] | None = None) -> None:
+    def prepare(self, leaves: Sequence[Coming] | None = None) -> None:
         """Have rows that stay in an engine counted for what comes next. Nothing is charged, and nothing released."""
         with self._working():
             desk, ahead = self._desk, self._desk.rows.ahead
             if ahead is not None:
-                ahead.prepare(desk.rows.need_of_cells(desk.schema) if leaves is None else coming(leaves, desk))
+                cells, able = desk.rows.need_of_cells, self._operations(Advanced)
+                ahead.prepare(cells(desk.schema) if leaves is None else able.coming(leaves, desk))
 
     # -- reservations, notes, transactions ----------------------------------------------------------------------------
 
     @contextmanager
-    def reserve(self, part: Budget) -> Iterator[gate.Reserved]:
+    def reserve(self, part: Budget) -> Iterator[Reserved]:
         """Set ``part`` of the budget aside for the operations of the block, charged now: they cannot cost more.
 
         The operations together are (part.total)-DP or -zCDP by the filter over the part, whatever ends the block; the
@@ -228,14 +264,14 @@ class Kernel(Sealed):
             # An engine that failed in the block would cost the part.
             self._count_ahead(desk.rows.need_of_cells(desk.schema), lambda tried: tried.charges.set_aside(cost))
             charges.set_aside(cost)
-            event = self._write(gate.Reserved(self.size, cost, part))
+            event = self._write(Reserved(self.size, cost, part))
             charges.open(part)
             try:
                 yield event
             finally:
                 self._close_part()
 
-    def condense(self, note: Any) -> gate.Condensed:
+    def condense(self, note: Any) -> Condensed:
         """Record a note that replaces all events so far. Their cost stays charged; runs and segments in progress go
         on."""
         with self._working():
@@ -245,15 +281,15 @@ class Kernel(Sealed):
             steps, segments, marks = charges.state
             runs = charges.next_run, tuple(charges.runs.values())
             return self._write(
-                gate.Condensed(
+                Condensed(
                     self.size, self.spent, *runs, note, steps, charges.next_segment, segments, marks, charges.failed
                 )
             )
 
-    def note(self, note: Any) -> gate.Noted:
+    def note(self, note: Any) -> Noted:
         """Record a public step of the mechanism itself."""
         with self._working():
-            return self._write(gate.Noted(note))
+            return self._write(Noted(note))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -266,9 +302,9 @@ class Kernel(Sealed):
         progress there and not here is over. Nothing of it is refunded, for it may have shown a crossing."""
         with self._working():
             for run in live_runs(self.history) - self._desk.charges.runs.keys():
-                self._write(gate.RunEnded(self.size, run, Fraction(0)))
+                self._write(RunEnded(self.size, run, Fraction(0)))
             desk = self._desk
-            new = Kernel(desk.rows, self.budget, desk.journal, desk.lens, desk.charges.aside)
+            new = Kernel(desk.rows, self.budget, desk.journal, desk.lens, self._operations, desk.charges.aside)
             self._desk = new._desk  # In one step, which an interrupt cannot tear.
 
     def retire(self) -> None:
@@ -281,7 +317,7 @@ class Kernel(Sealed):
     def _carry_out(self, kind: type[Released], *request: Any) -> Released:
         """The operation that releases events of this ``kind``, in the kernel's order."""
         with self._working():
-            done, desk = operation(kind), self._desk
+            done, desk = self._operations(kind), self._desk
             checked = done.check(desk, *request)
             cost = done.price(checked, desk)
             self._count_ahead(done.needs(checked, desk), lambda tried: done.charge(checked, cost, tried))
@@ -315,9 +351,9 @@ class Kernel(Sealed):
         for run in [run for run in charges.runs if run >= charges.first_reserved]:
             self.end_run(run)
         charges.close(self.size)
-        self._write(gate.ReservationEnded(self.size))
+        self._write(ReservationEnded(self.size))
 
-    def _restore(self, events: Sequence[gate.Event]) -> None:
+    def _restore(self, events: Sequence[Event]) -> None:
         """Continue from the journal's events: their charges, segments, and runs in progress."""
         charges = self._desk.charges
         for event in events:
@@ -337,18 +373,18 @@ def reserving(part: Budget) -> Cost:
 # -- following a history -----------------------------------------------------------------------------------------------
 
 
-def follow(event: gate.Event, charges: Charges) -> None:
+def follow(event: Event, charges: Charges) -> None:
     """Repeat the charge or the refund that an earlier event made, and what it changed."""
     if type(event) not in _OWN:  # First: of some there may be very many.
         operation(type(event)).follow(event, charges)
-    elif isinstance(event, gate.Reserved):
+    elif isinstance(event, Reserved):
         charges.set_aside(event.cost)
         charges.open(event.part)
-    elif isinstance(event, gate.ReservationEnded):
+    elif isinstance(event, ReservationEnded):
         charges.close(event.size)
-    elif isinstance(event, gate.Condensed):
+    elif isinstance(event, Condensed):
         charges.restore(event)
 
 
-_OWN: Final = frozenset({gate.Reserved, gate.ReservationEnded, gate.Condensed, gate.Noted})
+_OWN: Final = frozenset({Reserved, ReservationEnded, Condensed, Noted})
 """The kernel's own events."""

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from treering.budget.cost import FREE, Cost, gaussian, laplace, pure
 from treering.budget.promise import Budget
-from treering.domain.sums import Sums
+from treering.domain.sums import Capped, Kept, Sums
 from treering.noise import Laplace, Noise
 from treering.params import exact_scale, positive
 
@@ -26,12 +26,14 @@ def noisy(ratio: Fraction, noise: Noise) -> Cost:
     return gaussian(ratio**2, positive(noise.scale, "scale")) if ratio else FREE
 
 
-def combining(groups: int, weight: int, noise: Noise, sums: Sums | None = None) -> Cost:
+def combining(groups: int, weight: int, noise: Noise, sums: Kept | None = None) -> Cost:
     """Groups whose rows are counted ``weight`` times: a replaced row moves that from one group to another.
 
     So two numbers move by |w| each: 2|w|/s pure, w²/s² zCDP for Laplace noise; w²/σ² zCDP for Gaussian. If there is a
-    single group, one number moves: half of it. With ``sums`` see `summing`.
+    single group, one number moves: half of it. With ``sums`` see `summing` and `capping`.
     """
+    if isinstance(sums, Capped):
+        return capping(sums, weight, noise)
     if sums is not None:
         return summing(sums, weight, noise)
     one = noisy(Fraction(abs(weight)), noise)
@@ -50,8 +52,20 @@ def summing(sums: Sums, weight: int, noise: Noise) -> Cost:
     return noisy(2 * moved if sums.counts and isinstance(noise, Laplace) else moved, noise)
 
 
-def leaf(groups: int, room: int, noise: Noise, budget: Budget, sums: Sums | None = None) -> Cost:
+def capping(capped: Capped, weight: int, noise: Noise) -> Cost:
+    """What a person pays for the first rows of each person, each ``weight`` times; ``operations/persons.py`` has the
+    proof. It is stated as if each of the k rows that the person may have paid for itself: k² of it are what the person
+    loses, 2qC·w²/(2σ²) zCDP; for Laplace noise k of it, 2C|w|/s pure."""
+    if isinstance(noise, Laplace):
+        return laplace(
+            Fraction(2 * capped.most * capped.reach * abs(weight), capped.limit), exact_scale(noise.scale, "scale")
+        )
+    return gaussian(Fraction(2 * capped.moved * weight**2, capped.limit**2), positive(noise.scale, "scale"))
+
+
+def leaf(groups: int, room: int, noise: Noise, budget: Budget, sums: Kept | None = None) -> Cost:
     """What each row of a leaf may cost over all releases of its segment, whatever their weights w, with the ``room``
-    that they have: Σ|w| in a pure budget, Σw² in a zCDP one. Either cost is proportional to that sum."""
-    amount = room * budget.amount(combining(groups, 1, noise, sums))
+    that they have: Σ|w| in a pure budget, Σw² in a zCDP one. Either cost is proportional to that sum. (What a person
+    pays for a whole series is stated with it.)"""
+    amount = sums.price if isinstance(sums, Capped) else room * budget.amount(combining(groups, 1, noise, sums))
     return pure(amount) if budget.kind == "pure" else Cost(None, amount)

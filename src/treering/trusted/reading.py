@@ -9,11 +9,12 @@ from fractions import Fraction
 from functools import partial
 from itertools import islice
 from os import PathLike
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from treering.budget.promise import Budget
 from treering.errors import DamagedVault, ParameterError
 from treering.gate import Event
+from treering.trusted import registry
 from treering.trusted.charges import Charges
 from treering.trusted.kernel import follow
 from treering.trusted.ledger.checkpoints import Checkpoints
@@ -24,9 +25,11 @@ from treering.trusted.ledger.ledger import Ledger, reading, rows_of
 from treering.trusted.ledger.lines import ROWS, Entry, SecretValue, check, opened
 from treering.trusted.ledger.record import Origin, Record
 from treering.trusted.rows.parts import Stored
-from treering.trusted.rows.persons import Persons
 from treering.trusted.rows.spool import Form
 from treering.trusted.sealed import Sealed
+
+if TYPE_CHECKING:
+    from treering.trusted.rows.persons import Persons
 
 Notes: TypeAlias = tuple[type[Any], ...]
 """The classes of mechanisms' notes, and of what notes hold: those that a line may name beside the gate's events."""
@@ -42,7 +45,7 @@ def limit_of(record: Record, secrets: Mapping[str, SecretValue]) -> Callable[[],
     if origin.person is None:
         return None
     key = bytes.fromhex(opened(PERSON_KEY, origin.commitment, secrets))
-    return partial(Persons, origin.person, origin.promise.rows_per_person, key)
+    return partial(registry.part("Persons"), origin.person, origin.promise.rows_per_person, key)
 
 
 def form_of(record: Record) -> Form:

@@ -20,6 +20,7 @@ OPERATIONS: Final = {
     "minimise": "treering.trusted.operations.minimise:Minimising",
     "tally": "treering.trusted.operations.minimise:Tallying",
     "discover": "treering.trusted.operations.discover:Discovering",
+    "count_persons": "treering.trusted.operations.persons:Numbering",
 }
 """The class of each registered operation, by the name of the gate's method."""
 
@@ -31,9 +32,18 @@ EVENTS: Final = {
     "Minimised": "minimise",
     "Tallied": "tally",
     "Discovered": "discover",
+    "PersonsCounted": "count_persons",
 }
 """The operation of each event that a registered operation releases."""
 
+
+PERSONS: Final = {
+    "of_persons": "treering.trusted.operations.persons:of_persons",
+    "firsts": "treering.trusted.operations.firsts:firsts",
+    "people_of": "treering.trusted.rows.persons:people_of",
+    "Persons": "treering.trusted.rows.persons:Persons",
+}
+"""What knows whose rows are whose, where a column of persons is declared: the limit of each, and who was counted."""
 
 FILES: Final = {
     "blocks": "treering.trusted.rows.files:blocks",
@@ -72,5 +82,5 @@ def operation(name: str) -> Any:
 
 
 def part(name: str) -> Any:
-    """A class or function of `FILES`, `ENGINES` or `NAMED`, loaded now if it was not before."""
-    return loaded({**FILES, **ENGINES, **NAMED}[name])
+    """A class or function of `PERSONS`, `FILES`, `ENGINES` or `NAMED`, loaded now if it was not before."""
+    return loaded({**PERSONS, **FILES, **ENGINES, **NAMED}[name])

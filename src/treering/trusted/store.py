@@ -26,7 +26,7 @@ from treering.domain.schema import Schema
 from treering.errors import KeyUsed, ParameterError, SchemaError, TreeringError, VaultError
 from treering.trusted import registry
 from treering.trusted.journal import MemoryJournal
-from treering.trusted.kernel import Kernel
+from treering.trusted.kernel import Kernel, Operations
 from treering.trusted.ledger import ledger as ledgers
 from treering.trusted.ledger.checkpoints import Checkpoints
 from treering.trusted.ledger.codec.events import codec
@@ -47,6 +47,7 @@ from treering.trusted.ledger.record import mechanism_line, refined_line
 from treering.trusted.ledger.shares import Spec as Spec
 from treering.trusted.ledger.shares import with_shares as with_shares
 from treering.trusted.memory.watchers import Watchers
+from treering.trusted.operations.table import operation
 from treering.trusted.reading import Notes, form_of, limit_of
 from treering.trusted.reading import Reading as Reading
 from treering.trusted.reading import Verified as Verified
@@ -142,7 +143,23 @@ def trial(origin: Origin, new: Spec, schema: Schema | None = None) -> Own:
     """An empty database with the share of a mechanism that is not on record yet: to check its options. ``schema`` is
     the vault's newest version; None: the first."""
     rows, budget = Rows(schema or origin.schema), origin.budget(new)
-    return Own(new.name, budget, rows, Watchers(), lambda: Kernel(rows, budget, MemoryJournal()), rows.schema)
+    return Own(
+        *(new.name, budget, rows, Watchers()),
+        lambda: Kernel(rows, budget, MemoryJournal(), None, operations(origin, new)),
+        rows.schema,
+    )
+
+
+def operations(origin: Origin, spec: Spec) -> Operations:
+    """The operations that a mechanism can use: one of kind "persons" has a ledger of persons, and those alone."""
+    if spec.kind != "persons":
+        return operation
+    if origin.person is None:
+        raise ParameterError(
+            "person", "must name the column that says whose a row is, when a vault is made, for persons to be counted"
+        )
+    found: Operations = registry.part("of_persons")(origin.promise.rows_per_person)
+    return found
 
 
 class Store(Sealed):
@@ -179,7 +196,7 @@ class Store(Sealed):
         self._intake: Intake | None = None
         self._source: Any = None
         if origin.source is not None:
-            self._source = registry.part("Attached")(origin, table)
+            self._source = registry.part("Attached")(origin, table, limit)
             self._rows.ahead = self._source.ahead(self._rows, self.alone, self.check)
             for batch in record.batches:
                 self._source.take_up(self._rows, batch)
@@ -299,9 +316,10 @@ class Store(Sealed):
         if name in self._gates:
             raise ParameterError("budget", f"is spent through one gate: that of {name!r} is open already")
         number, spec = self._numbered(name)
-        lens, origin = self._record.lenses.get(name), self.origin
-        gate = Kernel(self._rows, origin.budget(spec), self._journals[number], lens, origin.aside(number))
-        self._gates[name] = gate
+        lens = self._record.lenses.get(name)
+        able = operations(self.origin, spec)
+        budget, aside = self.origin.budget(spec), self.origin.aside(number)
+        self._gates[name] = gate = Kernel(self._rows, budget, self._journals[number], lens, able, aside)
         return gate
 
     def database(self, name: str) -> Own:

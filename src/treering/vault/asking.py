@@ -6,19 +6,21 @@ What is charged is durable before an answer leaves. Threads that ask at the same
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from treering.answer import Answer, Bill
 from treering.deadline import check
-from treering.domain.language.items import Item, counts
+from treering.domain.language.items import Item
 from treering.domain.language.measures import Release, Request
 from treering.domain.language.parse import Question, understand, understand_all
+from treering.domain.language.wants import ROWS, Wants
 from treering.domain.query import Query
 from treering.errors import Dearer, TreeringError, VaultError
+from treering.mechanisms.persons import Persons
 from treering.mechanisms.plan import Outcome, Stale
 from treering.mechanisms.rings import Rings
 from treering.trusted.store import Kept, Sealed, Store, check_key
@@ -53,13 +55,22 @@ class Questions(Sealed):
         """The queries of a batch."""
         return understand_all(texts, self._store.schema, finer=keeps_sums(self._members, mechanism))
 
-    def statement(self, text: str | Statement, mechanism: str | None) -> Statement:
+    def statement(self, text: str | Statement, mechanism: str | None, per_person: int | None = None) -> Statement:
         """An SQL text, read."""
+        from treering.sql.persons import People
         from treering.sql.split import Statement, split  # What others do not need waits: it loads another DuckDB.
 
         if isinstance(text, Statement):
             return text
-        return split(text, self._store.schema, sums=keeps_sums(self._members, mechanism))
+        origin = self._store.origin
+        people = None if origin.person is None else People(origin.person, origin.promise.rows_per_person)
+        sums = keeps_sums(self._members, mechanism)
+        return split(text, self._store.schema, sums=sums, people=people, per_person=per_person)
+
+    def wanted(self, wants: Wants) -> Wants:
+        """What is counted, of persons that are known; refused if they are not."""
+        origin = self._store.origin
+        return wants.of(origin.person, origin.promise.rows_per_person)
 
     # -- planning -----------------------------------------------------------------------------------------------------
 
@@ -109,7 +120,9 @@ class Questions(Sealed):
     def _executed(self, made: Planned, most: float) -> tuple[Planned, Outcome]:
         if made.most > most:
             raise Dearer(self._unit, made.most, most, made)
-        return made, made.member.mechanism.execute(made.plan)
+        if made.beside is not None and self._members[made.beside.number].mechanism is not made.beside.member.mechanism:
+            raise Stale
+        return made, made.execute()
 
     def _together(self, bill: Bill, work: Callable[[], Result]) -> Result:
         """The result of ``work`` in the vault, durable, with what it cost on the bill; an error after a charge carries
@@ -160,10 +173,11 @@ class Questions(Sealed):
         within: float | None,
         bill: Bill,
         made: Planned | None = None,
+        wants: Wants = ROWS,
     ) -> list[Answer]:
         """See `Vault.ask_many`."""
         check_key(key)
-        items = counts(queries)
+        items = self.wanted(wants).items(queries)
         if made is not None:
             made.check(items, mechanism, within)
         elif not self._store.knows(key):
@@ -171,11 +185,11 @@ class Questions(Sealed):
 
         def released() -> list[Answer]:
             if (kept := self._kept(key)) is not None:
-                return recorded_answers(kept, self._digest(queries, mechanism, kept))
+                return recorded_answers(kept, self._digest(queries, mechanism, kept, wants))
             found, outcome = self._carried_out(made, items, mechanism, within, bill.most)
             answers = outcome.answers()
             if key is not None:
-                digest = question(queries, found.member.spec.name)
+                digest = question(queries, found.member.spec.name, wants)
                 self._store.keep(kept_answers(key, digest, found.number, answers))
             self.condense(found.member)
             return answers
@@ -185,16 +199,31 @@ class Questions(Sealed):
     def estimates(self, queries: Sequence[Query], mechanism: str | None) -> list[Answer]:
         """See `Vault.ask`: nothing is released, nothing is charged."""
         able = [member for member in self._members if isinstance(member.mechanism, Rings)] or self._members
-        with self._store.alone():
-            self._store.check()
-            member = chosen(able if mechanism is None else self._members, mechanism)[1]
+        member = chosen(able if mechanism is None else self._members, mechanism)[1]
+        with self._unlocked(member):
             return member.mechanism.estimates(member.seen_queries(queries))
 
-    def _digest(self, queries: Sequence[Query], mechanism: str | None, kept: Kept) -> str:
+    def sample(self, rows: int, mechanism: str | None, generator: Any) -> pa.Table:
+        """See `Vault.synthesize`."""
+        member = chosen(self._members, mechanism)[1]
+        with self._unlocked(member):
+            return member.mechanism.sample(rows, generator)
+
+    @contextmanager
+    def _unlocked(self, member: Member) -> Iterator[None]:
+        """What is read off a mechanism's public state within the block: of rings without the vault's lock."""
+        with self._store.alone():
+            self._store.check()
+            if not member.mechanism.follows_schema:
+                yield
+                return
+        yield
+
+    def _digest(self, queries: Sequence[Query], mechanism: str | None, kept: Kept, wants: Wants) -> str:
         """What a key stands for: these queries, of the mechanism named, or of the one that answered then."""
         number = kept.mechanism
         then = self._members[number].spec.name if 0 <= number < len(self._members) else ""
-        return question(queries, mechanism or then)
+        return question(queries, mechanism or then, wants)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -247,7 +276,7 @@ class Questions(Sealed):
         if statement.text.explain:
             plan = plan or self.plan(statement.items, mechanism, within)
             self._together(bill, lambda: None)
-            return explained(statement, *plan.price[:4])
+            return explained(statement, *plan.price[:4], self._widths(statement))
         if plan is not None and plan.most > bill.most:
             raise Dearer(self._unit, plan.most, bill.most, plan)
         if new:
@@ -263,6 +292,12 @@ class Questions(Sealed):
             bill.charge(error)
             raise
 
+    def _widths(self, statement: Statement) -> dict[int, float] | None:
+        """The margins of counts with so many rows of each person, where persons are counted."""
+        found = [member.mechanism for member in self._members if isinstance(member.mechanism, Persons)]
+        groups = max((len(core.rows) for core in statement.cores), default=1)
+        return found[0].widths(max(1, groups)) if found else None
+
     def _released(
         self,
         statement: Statement,
@@ -275,14 +310,17 @@ class Questions(Sealed):
         """What is released for a statement, or was under its key."""
         asked = stated(statement, mechanism)
         if (kept := self._kept(key)) is not None:
-            rings = self._members[kept.mechanism].mechanism if kept.mechanism >= 0 else None
             return recorded(kept, asked).released(
-                statement, kept.mechanism, rings if isinstance(rings, Rings) else None
+                statement, kept.mechanism, [member.mechanism for member in self._members]
             )
         made, outcome = self._carried_out(plan, statement.items, mechanism, within, most)
         drawing = outcome.drawing()
-        found = Released(outcome.estimates(), outcome.size, -1 if drawing is None else made.number, drawing)
+        number = -1 if drawing is None else made.number
+        beside = -1 if drawing is None or made.beside is None else made.beside.number
+        found = Released(outcome.estimates(), outcome.size, number, drawing, beside)
         if key is not None:
             self._store.keep(kept_released(key, asked, found))
         self.condense(made.member)
+        if made.beside is not None:
+            self.condense(made.beside.member)
         return found

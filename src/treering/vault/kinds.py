@@ -20,6 +20,7 @@ from treering.domain.problem import CellFeatures
 from treering.errors import ParameterError
 from treering.mechanisms.base import Answering
 from treering.mechanisms.continual import ContinualHistogram
+from treering.mechanisms.persons import Persons
 from treering.mechanisms.pmwg import PMWG
 from treering.mechanisms.rings import Rings
 from treering.params import Number, share_of
@@ -77,6 +78,10 @@ def spec(kind: str, share: Number, options: Options, taken: Sequence[Spec]) -> S
 
 def _rings(db: Database, promise: Promise, options: Options) -> Rings:
     return Rings(db, promise, beta=options.get("beta", 0.05), pace=options.get("pace", 25))
+
+
+def _persons(db: Database, promise: Promise, options: Options) -> Persons:
+    return Persons(db, promise, beta=options.get("beta", 0.05), pace=options.get("pace", 25))
 
 
 def choose(cells: int, promise: Promise, alpha: float, beta: float, rows: int) -> str:
@@ -175,6 +180,7 @@ _BOXED: Final = ("box", "queries", "ways", "beta")
 _LEARNT: Final = ("target", "features", "loss", "radius", "regularisation", "beta")
 _BUILDERS: Final[dict[str, tuple[Callable[[Database, Promise, Options], Answering], tuple[str, ...]]]] = {
     "rings": (_rings, ("beta", "pace")),
+    "persons": (_persons, ("beta", "pace")),
     "pmwg": (_pmwg, ("alpha", "beta", "measure_first")),
     "continual": (_continual, ("beta",)),
     "scheduler": (_scheduler, _BOXED),
@@ -185,7 +191,7 @@ _BUILDERS: Final[dict[str, tuple[Callable[[Database, Promise, Options], Answerin
 KINDS: Final = tuple(_BUILDERS)
 """The kinds of mechanisms that can be added."""
 
-_MECHANISMS: Final = (Rings, PMWG, ContinualHistogram, BBScheduler, BBImprover, ERMG, ERMRings)
+_MECHANISMS: Final = (Rings, Persons, PMWG, ContinualHistogram, BBScheduler, BBImprover, ERMG, ERMRings)
 NOTES: Final = tuple(dict.fromkeys(note for mechanism in _MECHANISMS for note in mechanism.notes))
 """The classes of the mechanisms' notes, and of what notes hold: the only ones that a line may name beside the gate's
 events and their parts."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from treering.answer import Price
 from treering.domain.language.items import Item
 from treering.errors import ParameterError, TreeringError
+from treering.mechanisms.persons import Persons
 from treering.mechanisms.plan import Outcome, Plan
 from treering.mechanisms.rings import Rings
+from treering.vault.joined import Joined
 from treering.vault.members import Member, chosen
 
 
@@ -28,25 +30,43 @@ class Planned:
     plan: Plan
     unit: str
     """The promise's unit: "epsilon" or "rho"."""
+    beside: Planned | None = None
+    """The plan for those of the items that are about persons, where others are not."""
 
     def check(self, items: Sequence[Item], mechanism: str | None, within: float | None) -> None:
         """Refuse another question, or another margin, than this plan was made for."""
-        named = mechanism in (None, self.member.spec.name)
+        names = {self.member.spec.name} | ({self.beside.member.spec.name} if self.beside else set())
+        named = mechanism is None or mechanism in names
         if not named or self.plan.within != within or list(self.items) != list(items):
             raise ParameterError("plan", "must be one for this question, this margin and this mechanism")
 
     @property
     def most(self) -> float:
         """The most that it could cost, in the promise's unit."""
-        return float(self.plan.most)
+        return float(self.plan.most) + (0.0 if self.beside is None else self.beside.most)
 
     @property
     def price(self) -> Price:
         """The plan as its price."""
-        plan = self.plan
+        plan, name, left = self.plan, self.member.spec.name, self.member.mechanism.remaining
+        if self.beside is None:
+            return Price(name, self.most, left, self.unit, plan.enough, plan.exact)
+        other = self.beside.price
         return Price(
-            self.member.spec.name, self.most, self.member.mechanism.remaining, self.unit, plan.enough, plan.exact
+            f"{name} and {other.mechanism}",
+            self.most,
+            min(left, other.remaining),
+            self.unit,
+            plan.enough and other.enough,
+            plan.exact and other.exact,
         )
+
+    def execute(self) -> Outcome:
+        """See `Answering.execute`. What is about persons is released last."""
+        found = self.member.mechanism.execute(self.plan)
+        if self.beside is None:
+            return found
+        return Joined(self.items, found, self.beside.execute())
 
 
 def planned(
@@ -57,6 +77,13 @@ def planned(
     rings, or else the first. With a wish: of those that know the answers well enough the one with the smallest margins;
     or else, of those whose answers will be sharp enough, the cheapest.
     """
+    personal = [item for item in items if item.personal]
+    if personal and len(personal) < len(items):
+        others = [item for item in items if not item.personal]
+        own = name is not None and counts_persons(chosen(members, name)[1])
+        first = planned(members, unit, None if own else name, others, within)
+        beside = planned(members, unit, name if own else None, personal, within)
+        return replace(first, beside=beside, items=items)
     able = candidates(members, name, items)
     if len(able) == 1:
         ((number, member),) = able
@@ -70,21 +97,37 @@ def planned(
 
 
 def candidates(members: Sequence[Member], name: str | None, items: Sequence[Item]) -> list[tuple[int, Member]]:
-    """The mechanisms that could answer: only rings know more than counts."""
+    """The mechanisms that could answer: only rings know more than counts, and only persons are counted by one of kind
+    "persons"."""
+    persons = any(item.personal for item in items)
     if name is None:
         able = [(number, member) for number, member in enumerate(members) if member.mechanism.answers]
     else:
         able = [chosen(members, name)]
+    able = [(number, member) for number, member in able if counts_persons(member) == persons]
+    if persons:
+        return able or [_missing("'persons'", "which counts persons", "persons")]
+    if not able and name is not None:
+        _missing("'rings'", "which counts rows", "rings")
     if not able:
-        return [chosen(members, None)]  # Says that there is none.
+        return [chosen([each for each in members if not counts_persons(each)], None)]  # Says that there is none.
     if all(item.kind == "count" for item in items):
         return able
     return [(number, member) for number, member in able if isinstance(member.mechanism, Rings)] or [lacking()]
 
 
+def counts_persons(member: Member) -> bool:
+    """Whether a mechanism counts persons, and no rows."""
+    return isinstance(member.mechanism, Persons)
+
+
 def lacking() -> tuple[int, Member]:
     """Refuse a question about more than counts where no mechanism keeps sums."""
-    raise ParameterError("mechanism", "must be of kind 'rings', which keeps sums; add one: vault.add('rings', share)")
+    return _missing("'rings'", "which keeps sums", "rings")
+
+
+def _missing(kind: str, able: str, name: str) -> tuple[int, Member]:
+    raise ParameterError("mechanism", f"must be of kind {kind}, {able}; add one: vault.add('{name}', share)")
 
 
 def keeps_sums(members: Sequence[Member], name: str | None) -> bool:

@@ -115,6 +115,7 @@ def status(record: Record, mechanisms: Sequence[Answering]) -> dict[str, Any]:
         "epsilon": float(promise.epsilon),
         "delta": float(promise.delta),
         "rows_per_person": promise.rows_per_person,
+        "person": origin.person,
         "promise": _promise(record),
         "unit": promise.budget.unit,
         "total": float(total),

@@ -10,20 +10,22 @@ from typing import Any
 
 from treering.answer import Answer, Estimate
 from treering.domain.language.measures import Release, Request
+from treering.domain.language.wants import ROWS, Wants
 from treering.domain.query import Query
 from treering.errors import KeyUsed, ParameterError
 from treering.trusted.store import Kept, write_query
 
 
-def question(queries: Sequence[Query], mechanism: str) -> str:
-    """A digest of the queries and the mechanism: an idempotency key is for one question."""
-    text = json.dumps([mechanism, [write_query(query) for query in queries]], sort_keys=True)
+def question(queries: Sequence[Query], mechanism: str, wants: Wants = ROWS) -> str:
+    """A digest of the queries, what they count and the mechanism: an idempotency key is for one question."""
+    counted = [] if wants == ROWS else [[wants.count, wants.per_person]]
+    text = json.dumps([mechanism, [write_query(query) for query in queries], *counted], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def kept_answers(key: str, asked: str, mechanism: int, answers: Sequence[Answer]) -> Kept:
     """What is recorded of the answers given under a key."""
-    plain = [[answer.value, answer.error, answer.size, answer.kind, answer.margin] for answer in answers]
+    plain = [[each.value, each.error, each.size, each.kind, each.margin, each.of] for each in answers]
     return Kept(key, mechanism, {"asked": asked, "answers": plain})
 
 

@@ -13,11 +13,15 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from treering.answer import Estimate
+from treering.domain.language.items import Item
 from treering.errors import QueryError
+from treering.mechanisms.base import Answering
+from treering.mechanisms.persons import Persons
 from treering.mechanisms.rings import Rings
-from treering.mechanisms.series.drawing import Drawing, Source
+from treering.mechanisms.series.drawing import PERSONS, Drawing, Source
 from treering.theory.continual import Law
 from treering.trusted.store import Kept
+from treering.vault.joined import together
 from treering.vault.record import checked
 
 if TYPE_CHECKING:
@@ -42,6 +46,8 @@ class Released(NamedTuple):
     """The number of the mechanism, if it knows the law of the noise."""
     drawing: Drawing | None = None
     """The noise of the numbers; None if its law is not known."""
+    beside: int = -1
+    """The number of the mechanism that counts persons, where the other counts rows."""
 
     def table(self, statement: Statement) -> pa.Table:
         """The statement's result. (Needs no vault: it is worked out while others ask.)"""
@@ -70,6 +76,7 @@ def kept_released(key: str, asked: str, found: Released) -> Kept:
     numbers = [[_plain(getattr(each, name)) for name in _FIELDS] for each in found.estimates]
     sources = None if found.drawing is None else [_source(each) for each in found.drawing.sources]
     plain = {"asked": asked, "size": found.size, "fields": _FIELDS, "numbers": numbers, "sources": sources}
+    plain |= {"beside": found.beside} if found.beside >= 0 else {}
     return Kept(key, found.mechanism, plain)
 
 
@@ -79,12 +86,31 @@ class Recorded(NamedTuple):
     estimates: list[Estimate]
     size: int
     sources: list[Source] | None
+    beside: int = -1
 
-    def released(self, statement: Statement, mechanism: int, rings: Rings | None) -> Released:
-        """What was released then, with the noise that it had then."""
-        if self.sources is None or rings is None:
+    def released(self, statement: Statement, mechanism: int, able: Sequence[Answering]) -> Released:
+        """What was released then by one of the mechanisms, with the noise that it had then."""
+        if self.sources is None:
             return Released(self.estimates, self.size)
-        return Released(self.estimates, self.size, mechanism, rings.drawing(statement.items, self.sources))
+        numbers = [mechanism, *([self.beside] if self.beside >= 0 else [])]
+        drawing = _drawn(statement.items, self.sources, [able[number] for number in numbers])
+        return Released(self.estimates, self.size, mechanism, drawing, self.beside)
+
+
+def _drawn(items: Sequence[Item], sources: Sequence[Source], able: Sequence[Answering]) -> Drawing | None:
+    """The noise that items had when the series were these: of one mechanism, or of rows and of persons."""
+    if len(able) == 1:
+        (only,) = able
+        return only.drawing(items, sources) if isinstance(only, Rings | Persons) else None
+    rows, persons = (
+        _drawn(
+            [item for item in items if item.personal == personal],
+            [each for each in sources if (each.position == PERSONS) == personal],
+            [one],
+        )
+        for personal, one in zip((False, True), able, strict=True)
+    )
+    return together(items, rows, persons)
 
 
 def recorded(kept: Kept, asked: str) -> Recorded:
@@ -92,7 +118,7 @@ def recorded(kept: Kept, asked: str) -> Recorded:
     plain = checked(kept, asked)
     estimates = [Estimate(**dict(zip(plain["fields"], map(_field, row), strict=True))) for row in plain["numbers"]]
     sources = None if plain["sources"] is None else [_read_source(*each) for each in plain["sources"]]
-    return Recorded(estimates, plain["size"], sources)
+    return Recorded(estimates, plain["size"], sources, plain.get("beside", -1))
 
 
 def _plain(value: Any) -> Any:

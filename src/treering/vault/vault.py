@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
+from fractions import Fraction
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -22,9 +23,9 @@ from treering.boxes.base import Progress
 from treering.boxes.erm import Model
 from treering.budget.promise import Promise
 from treering.domain.attribute import Attribute
-from treering.domain.language.items import counts
 from treering.domain.language.measures import Release, Request
 from treering.domain.language.parse import Question
+from treering.domain.language.wants import Count, Wants
 from treering.domain.query import Query
 from treering.domain.refining import refined
 from treering.domain.schema import Schema
@@ -66,6 +67,10 @@ MOST_LETTERS: Final = 63
 
 WAIT: Final = 10.0
 """Seconds to wait, by default, for another process that has the vault open for writing."""
+
+
+PERSONS_SHARE: Final = Fraction(9, 10)
+"""The part of the first share that is for counting persons, where one may have several rows."""
 
 
 class Vault(Sealed):
@@ -143,7 +148,9 @@ class Vault(Sealed):
                              share, `add` can give to others later
         ``rows_per_person``  the most rows that one person has: the promise is for persons with up to this many
         ``person``           the column, in each batch, that says whose a row is; a row that would be its person's
-                             ``rows_per_person`` + 1st is then refused. None: the vault does not check the limit
+                             ``rows_per_person`` + 1st is then refused, and persons can be counted: with "auto", nine
+                             tenths of the share are for that where a person may have several rows (a mechanism of kind
+                             "persons"). None: the vault does not check the limit
         ``name``             what the table is called; None: as the folder is, without its ending
         ``rows``             the number of rows that "auto" plans for
         ``discoveries``      the part of delta that is set aside for `discover`; True: a tenth, which makes rho smaller
@@ -170,8 +177,14 @@ class Vault(Sealed):
         first = None
         if mechanism is not None:
             first = first_spec(origin, mechanism, share, alpha, beta, rows, options)
-        stores.create(path, origin, first, wait)
-        return cls.open(path, wait=wait, table=table)
+        counted = first is not None and mechanism == "auto" and first.kind == "rings"
+        if first is None or not counted or person is None or rows_per_person == 1:
+            stores.create(path, origin, first, wait)
+            return cls.open(path, wait=wait, table=table)
+        stores.create(path, origin, replace(first, share=first.share * (1 - PERSONS_SHARE)), wait)
+        made = cls.open(path, wait=wait, table=table)
+        made.add("persons", first.share * PERSONS_SHARE, **first.options)
+        return made
 
     @classmethod
     def open(cls, path: Place, *, wait: float = WAIT, table: Any = None) -> Vault:
@@ -218,6 +231,8 @@ class Vault(Sealed):
         within: float | None = None,
         *,
         estimate: bool = False,
+        count: Count = "rows",
+        per_person: int | None = None,
     ) -> Answer:
         """The share of the rows that match ``query``, with its margin and its error.
 
@@ -226,10 +241,17 @@ class Vault(Sealed):
         again with the same key returns the recorded answer, and charges nothing. ``within`` is the margin that is
         wanted, in rows or, below 1, as a share of them: no more is paid than it needs. With ``estimate`` nothing is
         released: the answer is read off a distribution fitted to earlier answers, for nothing and without a bound.
+
+        With ``count="persons"`` it is how many persons have a row that matches, and their share of all persons; with
+        ``per_person`` how many rows match, of which at most so many of each person count. Both need a vault that knows
+        whose its rows are (``person=``), and where a person may have many rows they are far sharper than counts of
+        rows.
         """
         if estimate:
             return self.estimates([query], mechanism)[0]
-        return self._questions.answers([self._questions.query(query, mechanism)], mechanism, key, within, Bill())[0]
+        wants = Wants(count, per_person)
+        found = [self._questions.query(query, mechanism)]
+        return self._questions.answers(found, mechanism, key, within, Bill(), wants=wants)[0]
 
     def ask_many(
         self,
@@ -239,11 +261,15 @@ class Vault(Sealed):
         within: float | None = None,
         bill: Bill | None = None,
         plan: Planned | None = None,
+        *,
+        count: Count = "rows",
+        per_person: int | None = None,
     ) -> list[Answer]:
         """`ask` for a batch, in one commit, which threads that ask at the same time share. ``bill`` limits what it may
-        cost, and learns what it did; ``plan`` is what `plan` made for the same question."""
-        found = self._questions.queries(queries, mechanism)
-        return self._questions.answers(found, mechanism, key, within, Bill() if bill is None else bill, plan)
+        cost, and learns what it did; ``plan`` is what `plan` made for the same question. A cap ``per_person`` is for
+        all questions together; of persons, it is the most questions in which each counts."""
+        found, wants = self._questions.queries(queries, mechanism), Wants(count, per_person)
+        return self._questions.answers(found, mechanism, key, within, Bill() if bill is None else bill, plan, wants)
 
     def queries(self, texts: Iterable[Question], mechanism: str | None = None) -> list[Query]:
         """Questions as `ask` reads them: rings compare numbers with any other. (An error about one of several says
@@ -265,6 +291,8 @@ class Vault(Sealed):
         bill: Bill | None = None,
         key: str | None = None,
         plan: Planned | None = None,
+        *,
+        per_person: int | None = None,
     ) -> pa.Table:
         """The result of an SQL statement, as an Arrow table: a column ``…_margin`` follows each number with noise.
 
@@ -272,17 +300,20 @@ class Vault(Sealed):
         ORDER BY, LIMIT, HAVING, arithmetic, shares, window functions and SELECTs over SELECTs are worked out from it
         for nothing. ``within`` is as in `ask`, for each released number, and so are ``mechanism`` and ``key``; ``bill``
         and ``plan`` are as in `ask_many`. A statement that begins with EXPLAIN releases nothing: its result says what
-        would be, and what that costs.
+        would be, and what that costs. COUNT(DISTINCT person) counts persons; with ``per_person`` at most so many rows
+        of each person count in what is counted and summed.
         """
         from treering.sql.engine.current import current
 
         with current().together():  # All stages of the statement.
-            statement = self.statement(text, mechanism)
+            statement = self.statement(text, mechanism, per_person)
             return self._questions.sql(statement, within, mechanism, Bill() if bill is None else bill, key, plan)
 
-    def statement(self, text: str | Statement, mechanism: str | None = None) -> Statement:
-        """An SQL text, read: to be priced and asked without reading it again."""
-        return self._questions.statement(text, mechanism)
+    def statement(
+        self, text: str | Statement, mechanism: str | None = None, per_person: int | None = None
+    ) -> Statement:
+        """An SQL text, read: to be priced and asked without reading it again. ``per_person`` is as in `sql`."""
+        return self._questions.statement(text, mechanism, per_person)
 
     def release(
         self, request: Request, mechanism: str | None = None, key: str | None = None, within: float | None = None
@@ -300,29 +331,56 @@ class Vault(Sealed):
         question: str | Statement | Request | Iterable[Question],
         mechanism: str | None = None,
         within: float | None = None,
+        *,
+        count: Count = "rows",
+        per_person: int | None = None,
     ) -> Planned:
         """How a list of queries, an SQL statement or a request would be answered, with its ``price``. Free: nothing
         private is read. `ask_many` and `sql` take it, and plan no second time unless rows came or others asked."""
         if isinstance(question, Request):
             return self._questions.request(question, mechanism, within)
         if isinstance(question, str) or not isinstance(question, Iterable):
-            return self._questions.plan(self.statement(question, mechanism).items, mechanism, within)
-        return self._questions.plan(counts(self._questions.queries(question, mechanism)), mechanism, within)
+            return self._questions.plan(self.statement(question, mechanism, per_person).items, mechanism, within)
+        queries, wants = self._questions.queries(question, mechanism), Wants(count, per_person)
+        return self._questions.plan(self._questions.wanted(wants).items(queries), mechanism, within)
 
-    def price(self, query: Question, mechanism: str | None = None, within: float | None = None) -> float:
+    def price(
+        self,
+        query: Question,
+        mechanism: str | None = None,
+        within: float | None = None,
+        *,
+        count: Count = "rows",
+        per_person: int | None = None,
+    ) -> float:
         """The most that asking ``query`` next could cost a row, in the promise's unit. Free: nothing private is
         read."""
-        return self.plan([self._questions.query(query, mechanism)], mechanism, within).most
+        asked = [self._questions.query(query, mechanism)]
+        return self.plan(asked, mechanism, within, count=count, per_person=per_person).most
 
     def price_many(
-        self, queries: Iterable[Question], mechanism: str | None = None, within: float | None = None
+        self,
+        queries: Iterable[Question],
+        mechanism: str | None = None,
+        within: float | None = None,
+        *,
+        count: Count = "rows",
+        per_person: int | None = None,
     ) -> Price:
         """The most that a batch could cost, and which mechanism would answer it."""
-        return self.plan(self._questions.queries(queries, mechanism), mechanism, within).price
+        asked = self._questions.queries(queries, mechanism)
+        return self.plan(asked, mechanism, within, count=count, per_person=per_person).price
 
-    def price_sql(self, text: str | Statement, within: float | None = None, mechanism: str | None = None) -> Price:
+    def price_sql(
+        self,
+        text: str | Statement,
+        within: float | None = None,
+        mechanism: str | None = None,
+        *,
+        per_person: int | None = None,
+    ) -> Price:
         """The most that `sql` could cost, and which mechanism would answer. Free: nothing private is read."""
-        return self.plan(text, mechanism, within).price
+        return self.plan(text, mechanism, within, per_person=per_person).price
 
     def quote(self, request: Request, mechanism: str | None = None, within: float | None = None) -> Price:
         """What `release` would cost those rows that pay most, but for rounding. Free: nothing private is read."""
@@ -428,9 +486,7 @@ class Vault(Sealed):
         ``mechanism`` is as in `ask`; one that has nothing to draw rows from raises `QueryError`. ``generator`` is the
         NumPy generator that draws the rows: a scheduler needs one, "pmwg" gives the same rows each time without one.
         """
-        with self._store.alone():
-            self._store.check()
-            return chosen(self._members, mechanism)[1].mechanism.sample(rows, generator)
+        return self._questions.sample(rows, mechanism, generator)
 
     def model(self, mechanism: str | None = None, *, update: bool = True, progress: Progress | None = None) -> Model:
         """The latest model of a learner ("ermrings" or "ermg"), the named one or the first; the first call trains the
@@ -463,7 +519,7 @@ class Vault(Sealed):
 
         ``kind`` is one of these, with these options:
 
-            "rings"                   beta, pace
+            "rings", "persons"        beta, pace
             "pmwg"                    alpha, beta, measure_first
             "continual"               beta
             "scheduler", "improver"   box, queries, ways, beta

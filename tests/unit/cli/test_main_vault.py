@@ -364,7 +364,6 @@ MADE = ("--schema", "{folder}/flights.toml", "--epsilon", "1")
         (["create", "{nowhere}", "--infer", "{nowhere}.csv"], "there is no file"),
         (["create", "{nowhere}", "--infer", "{file}", "--table", "csv://{file}"], "only drafts a schema"),
         (["create", "{nowhere}", *MADE, "--order", "id"], "--order is about a --table"),
-        (["create", "{nowhere}", *MADE, "--table", "csv://{file}", "--person", "who"], "--person is for rows that"),
         (["create", "{nowhere}", *MADE, "--table", "{file}"], "table must be duckdb:///path"),
         (["create", "{nowhere}", *MADE, "--table", "csv://rows.csv"], "absolute path"),
         (["create", "{nowhere}", *MADE, "--table", "postgresql://[/air#flights"], "table must be duckdb:///path"),

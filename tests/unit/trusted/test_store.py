@@ -219,8 +219,6 @@ def test_an_origin_has_checked_parameters() -> None:
     for person in persons:
         with pytest.raises(tr.ParameterError, match="must name a column that is no attribute of the schema"):
             originate(SCHEMA, promise, person, None, "id")
-    with pytest.raises(tr.ParameterError, match="cannot be counted where rows stay in their own engine"):
-        originate(SCHEMA, promise, "who", "some table", "id")
 
 
 # -- what others name --------------------------------------------------------------------------------------------------

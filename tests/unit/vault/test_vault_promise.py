@@ -30,6 +30,7 @@ STATUS = {
         "epsilon",
         "delta",
         "rows_per_person",
+        "person",
         "promise",
     ),
     *("unit", "total", "spent", "remaining", "share_left", "hard_queries", "potential", "guarantee", "epochs"),

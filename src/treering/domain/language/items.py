@@ -15,7 +15,7 @@ from treering.domain.query import Query, alike
 QUANTIFIED: Final = (Integers, Bins, Dates, DatePart)
 """The attributes whose quantiles can be had: their values have an order."""
 
-ItemKind: TypeAlias = Literal["count", "sum", "total", "average", "quantile", "mean"]
+ItemKind: TypeAlias = Literal["count", "sum", "total", "average", "quantile", "mean", "persons"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,26 @@ class Item:
     "average"   their average
     "quantile"  the value below which a share ``level`` of the rows lies
     "mean"      the average of an attribute of bins, as far as they tell
+    "persons"   how many persons they are of
+
+    With a ``cap`` at most so many rows of each person count, the first ones, in all groups that are asked about
+    together, and a sum counts from the lower end of the range; of persons, each counts in at most so many groups.
     """
 
     kind: ItemKind
     query: Query
     position: int = -1
     level: float = 0.5
+    cuts: tuple[float, ...] = ()
+    """Of a quantile of numbers: where its cells begin and end, increasing, instead of the attribute's own cells. The
+    first and the last cell have all values beyond."""
+    cap: int = 0
+    """0: none."""
+
+    @property
+    def personal(self) -> bool:
+        """Whether it is about persons, or about some rows of each."""
+        return self.kind == "persons" or self.cap > 0
 
     @property
     def by_cells(self) -> bool:
@@ -55,7 +69,15 @@ class Item:
         attribute = schema.attributes[schema.names[self.position]]
         assert isinstance(attribute, QUANTIFIED)
         codes = np.arange(attribute.size)
-        return [self.query & Query.conjunction(schema, {self.position: codes == code}) for code in attribute.line]
+        sets = [codes == code for code in attribute.line]
+        if self.cuts:
+            assert isinstance(attribute, Bins)
+            home = np.full(attribute.size, -1)
+            home[: attribute.regular] = np.searchsorted(self.cuts, attribute.edges[:-1], side="right")
+            if attribute.other:
+                home[attribute.line[0]], home[attribute.line[-1]] = 0, len(self.cuts)
+            sets = [home == cell for cell in range(len(self.cuts) + 1)]
+        return [self.query & Query.conjunction(schema, {self.position: each}) for each in sets]
 
 
 def counts(queries: Sequence[Query]) -> list[Item]:

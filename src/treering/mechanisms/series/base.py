@@ -15,11 +15,11 @@ from fractions import Fraction
 from treering.arrays import Floats
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
-from treering.domain.sums import Sums
+from treering.domain.sums import Kept
 from treering.gate import Coming, Event, SegmentBegun, SegmentEnded
 from treering.protocols import Gate
 from treering.theory.continual import Law
-from treering.theory.sums import noise_price
+from treering.theory.sums import kept_price
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,11 +48,11 @@ class Series(ABC):
     - ``sums``: what is kept instead of, or beside, the rows of each group
     """
 
-    def __init__(self, groups: Groups, price: Budget, start: int, number: int, sums: Sums | None = None) -> None:
+    def __init__(self, groups: Groups, price: Budget, start: int, number: int, sums: Kept | None = None) -> None:
         self.groups, self.price, self.start, self.number, self.sums = groups, price, start, number, sums
         self.numbers = groups.number if sums is None else max(2, sums.numbers(groups.number))
         """How many numbers a release has; at least two, if there are sums: one sum costs as much as many."""
-        self.noise_price = price if sums is None else noise_price(price, sums.reach)
+        self.noise_price = price if sums is None else kept_price(price, sums)
         """The price at which counts would have the noise that these numbers have."""
         self._segment: SegmentBegun | None = None
         """The current segment of the gate; None before the first, and after the last."""

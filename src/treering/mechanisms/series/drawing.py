@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,11 @@ from treering.theory.continual import Law
 from treering.theory.draws import group_noise, normals
 from treering.theory.rings import NORMAL
 
+COUNTS: Final = -1
+"""The numbers of a series are counts of rows."""
+PERSONS: Final = -2
+"""They are counts of persons, or of some rows of each."""
+
 
 class Source(NamedTuple):
     """A series that released numbers come from: public."""
@@ -32,7 +37,7 @@ class Source(NamedTuple):
     series: int
     """The number of the series."""
     position: int
-    """The attribute that is summed; -1 for counts."""
+    """The attribute that is summed; `COUNTS`, or `PERSONS`."""
     law: Law
     """The law of the noise of each group, in rows, when the numbers were released."""
 
@@ -61,9 +66,9 @@ class Stream:
         """Add the noise to the numbers: a row for each draw."""
         number, position, law = self.source
         draws, groups = len(found), int(np.prod(self.shape, dtype=np.int64))
-        kind = "counts" if position < 0 else "sums"
+        kind = {COUNTS: "counts", PERSONS: "persons"}.get(position, "sums")
         drawn = group_noise(law, draws, groups, f"{kind} of series {number} {salt}")
-        if position < 0:
+        if position == COUNTS:
             drawn -= drawn.mean(axis=1, keepdims=True)  # As the estimate is centred: the total is public.
         table = drawn.reshape(draws, *self.shape)
         sums: dict[tuple[int, ...], Floats] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import date, datetime
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -119,9 +120,16 @@ def _days(day: date) -> float:
     return float((midnight(day) - datetime(1970, 1, 1)).days)
 
 
-def quantile(attribute: Attribute, level: float, cells: Cells) -> Estimate:
-    """A quantile: `treering.theory.quantiles`."""
-    limits = bounds(attribute)
+def limits_of(attribute: Attribute, cuts: Sequence[float]) -> list[Interval]:
+    """The least and the greatest value of each cell of a quantile: the column's own cells, or those that cuts make."""
+    found = bounds(attribute)
+    if not cuts:
+        return found
+    return [(found[0][0], cuts[0]), *pairwise(cuts), (cuts[-1], found[-1][1])]
+
+
+def quantile(limits: Sequence[Interval], level: float, cells: Cells) -> Estimate:
+    """A quantile over cells of these limits: `treering.theory.quantiles`."""
     levels = (np.cumsum(cells.counts) - level * cells.counts.sum()).tolist()
     low, high = _span(limits, levels, level_margins(cells.law, cells.numbers, cells.groups, level))
     if cells.counts.sum() <= 0:

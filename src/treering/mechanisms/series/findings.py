@@ -67,7 +67,9 @@ class Findings:
             if item.kind == "mean":
                 return replace(estimates.average(attribute, cells), tail=tail)
             # An interval of cells has no scale.
-            return replace(estimates.quantile(attribute, item.level, cells), tail="together")
+            return replace(
+                estimates.quantile(estimates.limits_of(attribute, item.cuts), item.level, cells), tail="together"
+            )
         rows = self._rows(item.query, shares)
         if item.kind == "count":
             shown = estimates.count(rows, self.size) if item.query.counting else estimates.plain(rows)

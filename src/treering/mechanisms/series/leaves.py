@@ -16,7 +16,7 @@ import numpy as np
 from treering.arrays import Floats
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
-from treering.domain.sums import Sums
+from treering.domain.sums import Kept
 from treering.gate import Advanced, Event, Ones, SegmentBegun, SegmentEnded
 from treering.mechanisms.series.base import Series, Window
 from treering.protocols import Gate
@@ -44,7 +44,7 @@ class LeafSeries(Series):
     notes = (Counted,)
 
     def __init__(
-        self, groups: Groups, price: Budget, start: int = 0, number: int = 0, sums: Sums | None = None
+        self, groups: Groups, price: Budget, start: int = 0, number: int = 0, sums: Kept | None = None
     ) -> None:
         super().__init__(groups, price, start, number, sums)
         alone = self.numbers == 1  # One count moves by one, where two would move by one each.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -34,7 +34,9 @@ from treering.mechanisms.series.ring import Ring
 MOST_CELLS: Final = 2**18
 """The most cells of one table: a series that would join attributes to a larger one is left out."""
 SWEEPS: Final = 40
-"""How often the fit goes through all series."""
+"""How often the fit goes through all series, at the most."""
+WORK: Final = 2**26
+"""About how many cells it visits in all: large tables are gone through less often, but 4 times at least."""
 _RARE: Final = 1e-3
 """The weight, beside a listed value's, that a cell of unlisted, missing or outlying values begins with."""
 _TINY: Final = 1e-15
@@ -61,24 +63,39 @@ class _Table:
     cells: Floats
 
 
-class Picture:
-    """A distribution over the cells of a schema, and what can be read off it."""
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """What a picture is fitted to."""
 
-    def __init__(self, schema: Schema, told: Iterable[Shares], begun: Sequence[Floats]) -> None:
-        """``begun`` are the distributions of the attributes before anything is said."""
-        self.schema = schema
-        listed = sorted(told, key=lambda each: (each.deviation, each.positions))
-        self._tables = [_fitted(schema, *each, begun) for each in _components(schema, listed)]
+    schema: Schema
+    told: Sequence[Shares]
+    begun: Sequence[Floats]
+    """The distribution of each attribute before anything is said."""
 
     @classmethod
-    def of(cls, rings: Sequence[Ring], schema: Schema, lens: Schema) -> Picture:
-        """The picture of a table with a ``schema`` that some series give, seen through a ``lens`` of it, or a finer
-        one: the lens is cut wherever a series cuts a number."""
+    def of(cls, rings: Sequence[Ring], schema: Schema, lens: Schema) -> Sketch:
+        """What some series say of a table with a ``schema``, seen through a ``lens`` of it, or a finer one: the lens is
+        cut wherever a series cuts a number."""
         counting = [ring for ring in rings if ring.counted and ring.series.size]
         lens = reduce(_cut_by, (ring.opened.groups for ring in counting), lens)
         told = (_shares(ring, lens) for ring in counting)
         begun = [_even(schema.attributes[name], lens.attributes[name]) for name in lens.names]
-        return cls(lens, (each for each in told if each is not None), begun)
+        return cls(lens, [each for each in told if each is not None], begun)
+
+    def fitted(self) -> Picture:
+        """The picture."""
+        listed = sorted(self.told, key=lambda each: (each.deviation, each.positions))
+        tables = [_fitted(self.schema, *each, self.begun) for each in _components(self.schema, listed)]
+        return Picture(self.schema, tables)
+
+
+class Picture:
+    """A distribution over the cells of a schema, and what can be read off it."""
+
+    def __init__(self, schema: Schema, tables: Sequence[_Table]) -> None:
+        """Use `Sketch.fitted`."""
+        self.schema = schema
+        self._tables = tables
 
     def share(self, query: Query) -> float:
         """The share of the rows that match a query, by the picture: an estimate without a bound."""
@@ -223,10 +240,11 @@ def _fitted(schema: Schema, positions: tuple[int, ...], told: Sequence[Shares], 
     spread = [np.broadcast_to(_along(each, positions), shape).reshape(-1) for each in told]
     flat = cells.reshape(-1)
     least = min((each.deviation for each in told), default=0.0)
-    for sweep in range(SWEEPS if told else 0):
+    sweeps = max(4, min(SWEEPS, WORK // (flat.size * max(1, len(told))))) if told else 0
+    for sweep in range(sweeps):
         for each, group in zip(told, spread, strict=True):
             now = np.bincount(group, flat, len(each.shares))
-            weight = (least / each.deviation if each.deviation else 1.0) * (1.0 if sweep < SWEEPS // 2 else 0.5)
+            weight = (least / each.deviation if each.deviation else 1.0) * (1.0 if sweep < sweeps // 2 else 0.5)
             flat = flat * (((each.shares + _TINY) / (now + _TINY)) ** weight)[group]
             flat /= flat.sum()
     return _Table(positions, flat.reshape(shape))

@@ -81,6 +81,11 @@ class Steps(NamedTuple):
     """The size since which rows are asked about."""
 
     @property
+    def moves(self) -> bool:
+        """Whether some series is moved or opened."""
+        return bool(self.stale or self.fresh)
+
+    @property
     def price(self) -> Fraction:
         """What it costs those rows that pay most, but for rounding."""
         opening = sum((each.opened.price for each in self.fresh), Fraction(0))
@@ -122,6 +127,11 @@ class Policy:
         self._plan_counts(needs.counts, wanted, since, steps)
         self._plan_cells(needs.cells, wanted, since, steps)
         return steps
+
+    def second(self, left: Fraction) -> Fraction:
+        """The most that the second step of quantiles costs, if the first leaves this much."""
+        dearest = max((ring.series.next_price for ring in self._rings), default=Fraction(0))
+        return min(left, max(dearest, self.usual(left, len(self._rings))))
 
     def _plan_cells(
         self, asked: Sequence[tuple[Query, ...]], wanted: float | None, since: int | None, steps: Steps

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -17,13 +17,13 @@ from treering.domain.axis import name_of
 from treering.domain.groups import Groups
 from treering.domain.query import MAX_TABLE, Attributes, Query
 from treering.domain.schema import Schema
-from treering.domain.sums import Sums
+from treering.domain.sums import Capped, Kept, Sums
 from treering.errors import DamagedVault
 from treering.gate import SegmentBegun
 from treering.mechanisms.series.base import Window
 from treering.mechanisms.series.root import NO_RELEASES, KeptRoots, RootSeries
 from treering.mechanisms.series.tree import Estimates, TreeSeries
-from treering.mechanisms.series.view import Reading, Totals, View
+from treering.mechanisms.series.view import ROUNDING, Reading, Totals, View, wide_margin
 from treering.theory import rings as theory
 from treering.theory.continual import Law, bound, by_roots
 from treering.theory.sums import union_radius
@@ -31,6 +31,9 @@ from treering.theory.sums import union_radius
 UNFIT: Final = 4
 """A question gets a series of its own if that, at the usual price, would have less than a quarter of the variance: a
 sum of very many groups has a margin that nobody wants."""
+
+_ONE: Final = ((1.0, 1),)
+"""The weights of one group."""
 
 _REMEMBERED: Final = 2**28
 """The most bytes of questions that are remembered as unions of groups, for each series."""
@@ -45,7 +48,7 @@ class Opened:
     groups: Groups
     price: Fraction
     registered: tuple[Query, ...]
-    sums: Sums | None = None
+    sums: Kept | None = None
     """What is kept of each group instead of its rows, or beside them."""
 
 
@@ -173,7 +176,7 @@ class Ring:
     def sums_up(self, wanted: Sums, query: Query) -> bool:
         """Whether these sums are known for a query: it is a union of groups."""
         sums = self.series.sums
-        return sums is not None and sums.same_values(wanted) and self._about(query) is not None
+        return isinstance(sums, Sums) and sums.same_values(wanted) and self._about(query) is not None
 
     def clear(self) -> None:
         """The series has grown: make all estimates anew."""
@@ -285,6 +288,19 @@ class Ring:
                 errors[place] = min(errors[place], sharp)
         return view.readings(reduced, errors)
 
+    @cached_property
+    def places(self) -> dict[Hashable, int]:
+        """The place of the group of each question that it was opened for, where each has a group of its own."""
+        return {meaning(query): place for place, query in enumerate(self.opened.registered)}
+
+    def group_reading(self, place: int) -> Reading:
+        """What is known of one group, in rows (of sums: that add the whole range), where every question is about one:
+        they were all named before the first noise. Nothing is centred: the total is private."""
+        found, groups = self._window(0), self.series.groups.number
+        margins = theory.margin(found.law, _ONE), theory.registered_radius(found.law, _ONE, groups, self._part)
+        wide = wide_margin(found.law, _ONE)
+        return Reading(float(found.counts[place]), *(each * ROUNDING for each in (*margins, wide)))
+
     @property
     def _part(self) -> float:
         """The share of beta of the counts of one estimate, or of its sums; if there are both, half for each."""
@@ -307,7 +323,8 @@ class Ring:
 
     def described(self, schema: Schema, size: int) -> SeriesState:
         """The series, for people who know this schema."""
-        groups, sums = self.series.groups, self.series.sums
+        groups, kept = self.series.groups, self.series.sums
+        sums = kept.sums if isinstance(kept, Capped) else kept
         one = ((1 - 1 / groups.number, 1), (1 / groups.number, groups.number - 1)) if self.counted else ((1.0, 1),)
         return SeriesState(
             tuple(name_of(axis.scalar, schema) for axis in groups.axes),
@@ -318,6 +335,13 @@ class Ring:
             theory.margin(self.next_law(size), one),
             None if sums is None else name_of(sums.scalar, schema),
         )
+
+
+@lru_cache(maxsize=2**14)
+def meaning(query: Query) -> Hashable:
+    """Equal for counting queries that match the same values, under whichever versions of a schema."""
+    groups = Groups.of([query])
+    return groups.axes, None if groups.table is None else (groups.table.shape, groups.table.tobytes())
 
 
 def sharp_sum(query: Query, rings: Sequence[Ring], size: int, wanted: float | None, since: int | None) -> bool:

@@ -21,7 +21,7 @@ from treering.arrays import Floats, Ints
 from treering.budget.promise import Budget
 from treering.budget.weights import Weights
 from treering.domain.groups import Groups
-from treering.domain.sums import Sums
+from treering.domain.sums import Capped, Kept
 from treering.gate import Advanced, Event, Fading, Root, SegmentBegun, SegmentEnded
 from treering.mechanisms.series.base import Series, Window
 from treering.protocols import Gate
@@ -72,7 +72,7 @@ class RootSeries(Series):
     notes = (KeptRoots, Finished, Tail)
 
     def __init__(
-        self, groups: Groups, price: Budget, start: int = 0, number: int = 0, sums: Sums | None = None
+        self, groups: Groups, price: Budget, start: int = 0, number: int = 0, sums: Kept | None = None
     ) -> None:
         super().__init__(groups, price, start, number, sums)
         self._finished: list[Finished] = []
@@ -104,7 +104,9 @@ class RootSeries(Series):
     @property
     def next_price(self) -> Fraction:
         """What the rows of the next leaf will have paid once it is there: the last of a segment gets back what is set
-        aside for releases that will not come."""
+        aside for releases that will not come. (Persons pay for all segments, and get nothing back.)"""
+        if isinstance(self.sums, Capped):
+            return self.price.total
         weights, length, leaves = self._unfinished(self.size + 1)[-1]
         return self.price.total * weights.squares(1) / weights.squares(length) if leaves == length else self.price.total
 

@@ -17,7 +17,7 @@ import numpy as np
 from treering.arrays import Floats, Ints
 from treering.budget.promise import Budget
 from treering.domain.groups import Groups
-from treering.domain.sums import Sums
+from treering.domain.sums import Kept
 from treering.gate import Advanced, Event, Ones, SegmentBegun, SegmentCondensed, SegmentEnded
 from treering.mechanisms.series.base import Series, Window
 from treering.noise import Noise
@@ -61,7 +61,7 @@ class TreeSeries(Series):
     notes = (Estimates, Piece)
 
     def __init__(
-        self, groups: Groups, price: Budget, start: int = 0, number: int = 0, sums: Sums | None = None
+        self, groups: Groups, price: Budget, start: int = 0, number: int = 0, sums: Kept | None = None
     ) -> None:
         super().__init__(groups, price, start, number, sums)
         alone = self.numbers == 1  # One count moves by one, where two would move by one each.

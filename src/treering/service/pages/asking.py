@@ -148,9 +148,11 @@ def _answer(desk: Desk, caller: Caller, question: str, within: str) -> tuple[dic
     vault = desk.vault
     if is_statement(question):
         table, bill = desk.table(caller, question, None, wish(within))
-        return released(table, vault.size, bill, vault.total), bill.cost
+        with bill.charging():
+            return released(table, vault.size, bill, vault.total), bill.cost
     _, (answer,), bill = desk.answers(caller, [question], None, None, wish(within))
-    return counted_rows(answer, bill, vault.total), bill.cost
+    with bill.charging():
+        return counted_rows(answer, bill, vault.total), bill.cost
 
 
 async def _priced(desk: Desk, caller: Caller, form: dict[str, str]) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def _columns(answer: Answer) -> pa.Table:
     """One answer as a table of one row, for its file."""
     import pyarrow as pa
 
-    names = ("count", "count_margin", "count_error", "value", "margin", "error", "size", "kind")
+    names = ("count", "count_margin", "count_error", "value", "margin", "error", "size", "kind", "of")
     return pa.table({name: [getattr(answer, name)] for name in names})
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from treering.domain.language.wants import ROWS, Wants
 from treering.domain.text import MAX_LENGTH
 
 Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_LENGTH)]
@@ -39,15 +40,27 @@ class AskBody(_Sent):
     within: Positive | None = Field(None, description="The margin wanted: rows, or below 1 a share of them.")
     mechanism: str | None = Field(None, min_length=1, max_length=200, description="Which mechanism answers.")
     dry_run: bool = Field(False, description="Only say what it could cost: free.")
+    count: Literal["rows", "persons"] = Field(
+        "rows", description="What to count: rows, or the persons that they are of."
+    )
+    per_person: int | None = Field(None, description="The most rows of each person that count.")
     estimate: bool = Field(False, description="Only guess, from earlier answers: free, and without a bound.")
 
     @model_validator(mode="after")
     def _one(self) -> AskBody:
         if sum(each is not None for each in (self.query, self.queries, self.sql)) != 1:
             raise ValueError("send one of query, queries and sql")
-        if self.estimate and (self.sql is not None or self.dry_run or self.within is not None):
+        if self.sql is not None and self.count != "rows":
+            raise ValueError("count is for predicates: a statement counts persons by COUNT(DISTINCT person)")
+        other = self.sql is not None or self.dry_run or self.within is not None or self.wants != ROWS
+        if self.estimate and other:
             raise ValueError("estimate goes with query or queries alone")
         return self
+
+    @property
+    def wants(self) -> Wants:
+        """What is counted."""
+        return Wants(self.count, self.per_person)
 
 
 class PlanBody(_Sent):
@@ -148,6 +161,7 @@ class OneAnswer(_Told):
     count_error: int
     size: int
     kind: Literal["easy", "hard", "measured", "cached", "synthetic", "estimate"]
+    of: str = Field(description="What is counted; size is the number of all rows, or of all persons.")
 
 
 class QuotaLeft(_Told):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Body, Header, Query, Request
 from starlette.responses import Response
 
+from treering.answer import Bill
 from treering.service.auth import Caller
 from treering.service.desk import Desk
 from treering.service.problems import Problem
@@ -27,6 +28,9 @@ from treering.service.wire import (
     table_bytes,
     table_json,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 router = APIRouter(prefix="/api/v1", tags=["questions"], **GUARDED)
 
@@ -83,19 +87,26 @@ def _answer(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: st
     if body.estimate:
         queries, answers, bill = desk.estimates(_texts(body), body.mechanism)
     else:
-        queries, answers, bill = desk.answers(caller, _texts(body), body.mechanism, key, body.within)
-    costs = {**costs_dict(bill, desk.vault), "quota": desk.left(caller)}
-    if body.queries is not None:
-        return answer_json({"answers": answers_list(answers), **costs}), bill.cost
-    return answer_json({"question": str(queries[0]), **answers[0].to_dict(), **costs}), bill.cost
+        queries, answers, bill = desk.answers(caller, _texts(body), body.mechanism, key, body.within, body.wants)
+    with bill.charging():
+        costs = {**costs_dict(bill, desk.vault), "quota": desk.left(caller)}
+        if body.queries is not None:
+            return answer_json({"answers": answers_list(answers), **costs}), bill.cost
+        return answer_json({"question": str(queries[0]), **answers[0].to_dict(), **costs}), bill.cost
 
 
 def _table(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: str) -> tuple[Response, float]:
-    table, bill = desk.table(caller, body.sql or "", body.mechanism, body.within, key)
+    table, bill = desk.table(caller, body.sql or "", body.mechanism, body.within, key, body.per_person)
+    with bill.charging():
+        return _shown(desk, caller, table, bill, form), bill.cost
+
+
+def _shown(desk: Desk, caller: Caller, table: pa.Table, bill: Bill, form: str) -> Response:
+    """The table of a statement, as a response."""
     costs = {**costs_dict(bill, desk.vault), "quota": desk.left(caller)}
     size = size_of(table, desk.vault.size)
     if form == JSON:
-        return Response(table_json(table, {"size": size, **costs}), 200, None, JSON), bill.cost
+        return Response(table_json(table, {"size": size, **costs}), 200, None, JSON)
     headers = {
         "Treering-Cost": repr(bill.cost),
         "Treering-Remaining": repr(bill.remaining),
@@ -103,7 +114,7 @@ def _table(desk: Desk, caller: Caller, body: AskBody, key: str | None, form: str
         "Treering-Size": str(size),
         "Treering-Quota": json.dumps(costs["quota"]),
     }
-    return Response(table_bytes(table, form), 200, headers, form), bill.cost
+    return Response(table_bytes(table, form), 200, headers, form)
 
 
 def _texts(body: AskBody) -> list[str]:
@@ -111,7 +122,8 @@ def _texts(body: AskBody) -> list[str]:
 
 
 def _price(desk: Desk, body: AskBody) -> Response:
-    return answer_json(price_dict(desk.price(_texts(body), body.sql, body.mechanism, body.within), desk.vault))
+    price = desk.price(_texts(body), body.sql, body.mechanism, body.within, body.wants)
+    return answer_json(price_dict(price, desk.vault))
 
 
 @router.post("/plan", responses=refusals(400, 401, 403, 413, 422))

@@ -80,7 +80,7 @@ def rehearse(statement: Statement) -> None:
 
 def _placeholder(place: int, item: Item) -> Estimate:
     number = 100 + 7 * place
-    whole = item.kind == "count" and item.query.counting
+    whole = item.kind in ("count", "persons") and item.query.counting
     return Estimate(number if whole else number + 0.5, 0.0, 2.0 * number, float(number), float(number), "normal")
 
 
@@ -108,7 +108,7 @@ class _Finishing:
             (core.name, f"m{number}")
             for core in statement.cores
             for number, figure in enumerate(core.figures)
-            if figure.kind == "count"
+            if figure.kind in ("count", "persons")
         }
 
     def table(self, names: Sequence[str]) -> pa.Table:

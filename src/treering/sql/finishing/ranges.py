@@ -130,7 +130,7 @@ class Ranges:
         found: dict[Query, Range] = {}
         for number, weight in linear.weights.items():
             figure: Figure = self._cores[linear.core].figures[number]
-            if figure.kind == "count":
+            if figure.kind in ("count", "persons"):
                 ends = (weight, weight) if figure.weights is None else (min(0.0, weight), max(0.0, weight))
             elif figure.kind == "sum":
                 ends = (-abs(weight), abs(weight))

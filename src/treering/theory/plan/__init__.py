@@ -29,6 +29,7 @@ from treering.theory.plan.growing import (
     ScheduledCandidate,
     SmallDBCandidate,
 )
+from treering.theory.plan.persons import kinds, row_epsilon
 from treering.theory.plan.report import Plan, PlanRow, Ranked, Wanted, rank, reason
 from treering.theory.plan.rings import RingsCandidate
 from treering.theory.plan.rows import (
@@ -128,6 +129,7 @@ def plan(
     alpha: Number | None = None,
     adaptive: bool = True,
     batch: float | None = None,
+    rows_per_person: int = 1,
 ) -> Plan:
     """Which mechanism to use, and what it guarantees.
 
@@ -147,6 +149,8 @@ def plan(
                   are listed, but never the best
     ``batch``     the least number of rows that come together; if it is given, there is a row for questions about the
                   latest batches, too. None: a hundredth of ``size``
+    ``rows_per_person``  the most rows of one person, whom the promise is for: needs ``epsilon``. The plan then says,
+                  too, how sharp counts of persons and of capped rows are
 
     The best is the one with the smallest alpha (or epsilon, or size) among those that a vault can have: ``command``
     makes it. Others are made in Python, by their ``use``, or are there to compare with.
@@ -163,7 +167,10 @@ def plan(
     'Rings'
     """
     wanted = _wanted(size, epsilon, alpha)
-    case = _case(cells, size, epsilon, delta, beta, queries, horizon, batch)
+    if epsilon is None and rows_per_person != 1:
+        raise ParameterError("rows_per_person", "needs epsilon, the promise for a person: plan with it")
+    own = None if epsilon is None else row_epsilon(epsilon, delta, rows_per_person)
+    case = _case(cells, size, own, delta, beta, queries, horizon, batch)
     goal = None if alpha is None else float(probability(alpha, "alpha"))
     if not isinstance(adaptive, bool):
         raise ParameterError("adaptive", f"must be True or False, not {type(adaptive).__name__}")
@@ -175,7 +182,7 @@ def plan(
         wanted,
         case.cells,
         None if wanted == "size" else case.size,
-        None if wanted == "epsilon" else case.epsilon,
+        None if wanted == "epsilon" else float(epsilon or 0.0),
         case.delta,
         case.beta,
         case.queries,
@@ -185,6 +192,8 @@ def plan(
         tuple(each.row for each in ranked),
         ranked[0].row if ranked[0].eligible else None,
         reason(ranked, wanted),
+        rows_per_person,
+        () if epsilon is None or rows_per_person == 1 else kinds(epsilon, delta, rows_per_person),
     )
 
 

@@ -9,6 +9,7 @@ from html import escape
 from typing import Any, Final, Literal, TypeAlias
 
 from treering.errors import ParameterError
+from treering.theory.plan.persons import KindOfQuestion
 from treering.theory.plan.rows import GUESS, Lifetime, number, rounded_up
 from treering.words import counted
 
@@ -109,6 +110,10 @@ class Plan:
     """The row of the mechanism to use, which a vault can have; None if none of those guarantees anything."""
     reason: str
     """Why it is the best, or why there is none, in plain words."""
+    rows_per_person: int = 1
+    """The most rows of a person, whom epsilon is for. The epsilon of each of ``rows`` is that of one row."""
+    kinds: tuple[KindOfQuestion, ...] = ()
+    """How sharp each kind of question is, where persons have several rows."""
 
     def row(self, name: str) -> PlanRow:
         """The row of the mechanism called ``name``."""
@@ -126,8 +131,10 @@ class Plan:
         """The command that makes a vault with the mechanism of a row; None if no vault has it."""
         if row.create is None:
             return None
-        promise = f"--epsilon {rounded_up(row.epsilon) if self.wanted == 'epsilon' else f'{row.epsilon:.15g}'}"
+        promise = f"--epsilon {rounded_up(row.epsilon) if self.epsilon is None else f'{self.epsilon:.15g}'}"
         promise += f" --delta {self.delta:g}" if self.delta else ""
+        if self.rows_per_person > 1:
+            promise += f" --person COLUMN --rows-per-person {self.rows_per_person}"
         chance = f" --beta {self.beta:g}" if self.beta != DEFAULT_BETA else ""
         return f"treering create {vault} --schema {schema} {promise}{chance} {row.create}"
 
@@ -149,6 +156,8 @@ class Plan:
                 "best": None if self.best is None else self.best.name,
                 "command": self.command,
                 "reason": self.reason,
+                "rows_per_person": self.rows_per_person,
+                "kinds": {each.name: each.margin for each in self.kinds},
                 "rows": [row.to_dict() for row in self.rows],
             },
             allow_nan=False,
@@ -165,7 +174,15 @@ class Plan:
         lines.insert(1, "  ".join("-" * width for width in widths))
         notes = [f"- {row.name}: {row.note}." for row in self.rows if row.note]
         made = [] if self.command is None else [f"To make it: {self.command}"]
-        return "\n".join([_question(self), "", *lines, "", self.reason, *made, "", _LEGEND, *notes])
+        told = [*lines, "", *self.widths(), self.reason, *made]
+        return "\n".join([_question(self), "", *told, "", _LEGEND, *notes])
+
+    def widths(self) -> list[str]:
+        """How sharp each kind of question is, in lines; none where each person has one row."""
+        if not self.kinds:
+            return []
+        margins = "; ".join(f"{each.name} ± {each.margin:,.0f}" for each in self.kinds)
+        return [f"For persons with up to {self.rows_per_person:,} rows each: {margins}.", ""]
 
     def _repr_html_(self) -> str:
         """The plan in a notebook: what was asked, a table with the best row in bold, and the reason."""
@@ -216,6 +233,7 @@ def _question(plan: Plan) -> str:
     asked = counted(plan.queries, f"{kind} query", f"{kind} queries")
     many = f"any number of {kind} queries" if plan.queries == math.inf else asked
     privacy = "epsilon to be found" if plan.epsilon is None else f"epsilon = {plan.epsilon:g}"
+    privacy += f" for a person with up to {plan.rows_per_person} rows" if plan.rows_per_person > 1 else ""
     wish = "" if plan.alpha is None else f", alpha = {plan.alpha:g} wanted"
     return (
         f"{counted(plan.cells, 'cell')}; {start}, {growth}; {many}; {privacy}, delta = {plan.delta:g}, "

@@ -26,23 +26,28 @@ from treering.words import reason
 
 if TYPE_CHECKING:
     from treering.trusted.engines.source import Source
+    from treering.trusted.rows.persons import Persons
 
 
 Result = TypeVar("Result")
 
 
-def source_of(table: Any, schema: Schema, order: str) -> dict[str, str]:
+def source_of(table: Any, schema: Schema, order: str, person: str | None) -> dict[str, str]:
     """What the ledger keeps of a table: its identity, its address ("" if it has none) and its order column."""
     source = _source(table, schema, order)
+    if person is not None:
+        source.check_person(person)
     return {"identity": source.identity, "address": source.address or "", "order": order}
 
 
 class Attached:
     """The table of a vault. It is connected to only to be read: everything else works while its engine is down."""
 
-    def __init__(self, origin: Origin, table: Any = None) -> None:
-        """A ``table``, if given, must be the one that the vault was created for."""
+    def __init__(self, origin: Origin, table: Any = None, limit: Callable[[], Persons] | None = None) -> None:
+        """A ``table``, if given, must be the one that the vault was created for. ``limit`` makes the limit of rows a
+        person."""
         assert origin.source is not None
+        self._persons = None if limit is None else limit()
         self._origin, self._kept = origin, origin.source
         self._source = None if table is None else self._found(table)
         self._watermark: Watermark | None = None
@@ -70,13 +75,16 @@ class Attached:
 
     def increment(self, on_invalid: OnInvalid) -> Increment:
         """The rows past the watermark."""
-        return self.source().increment(self._watermark, on_invalid)
+        found = self.source().increment(self._watermark, on_invalid)
+        if self._persons is not None and found.rows:
+            self.source().check_limit(self._persons.column, self._persons.limit, found.watermark)
+        return found
 
     def take_up(self, rows: Rows, batch: Batch) -> None:
         """Take the rows of a batch on record up."""
         assert batch.watermark is not None
         mark = Watermark.from_dict(batch.watermark)
-        rows.add_elsewhere(Stretch(self.source, self._watermark, mark), batch.rows)
+        rows.add_elsewhere(Stretch(self.source, self._watermark, mark, self._persons), batch.rows)
         self._watermark = mark
 
     def source(self) -> Source:

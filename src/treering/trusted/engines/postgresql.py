@@ -96,8 +96,14 @@ class PostgreSQL:
             names = [each.name for each in cursor.execute(text).description]
             lines = cursor.fetchall()
         columns = zip(*lines, strict=True) if lines else [()] * len(names)
-        arrays = [pa.array([None if each is None else int(each) for each in column], pa.int64()) for column in columns]
-        return pa.table(arrays, names=names)
+        return pa.table([_array(column) for column in columns], names=names)
+
+
+def _array(column: Sequence[Any]) -> pa.Array:
+    """A column of texts or, as most are, of numbers."""
+    if any(isinstance(each, str) for each in column):
+        return pa.array(column, pa.string())
+    return pa.array([None if each is None else int(each) for each in column], pa.int64())
 
 
 def server_of(connection: Any) -> str:

@@ -24,15 +24,25 @@ from treering.errors import DataError, EngineError, ParameterError, SchemaError,
 from treering.trusted.engines.addresses import Address
 from treering.trusted.engines.columns import check_column
 from treering.trusted.engines.spelling import Relation
-from treering.trusted.engines.statements import check_lens, distinct, few_valued, grouped, refreshed
+from treering.trusted.engines.statements import (
+    beyond,
+    check_lens,
+    distinct,
+    few_valued,
+    first_rows,
+    grouped,
+    refreshed,
+)
 from treering.trusted.engines.tables import Stretch
 from treering.trusted.engines.watermark import Columns, Counts, Increment, Watermark, repeated
 from treering.trusted.rows.frames import NO_HEADER
 from treering.trusted.rows.tally import MOST_LINES, Grouping, Lines
 from treering.trusted.rows.typed import stored
+from treering.words import counted
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+    import pyarrow as pa
 
     Table: TypeAlias = ir.Table
 
@@ -137,6 +147,59 @@ class Source:
                 return grouping.of_lines(lines, keys)
 
         return attempt("read", counting)
+
+    def first_rows(
+        self, grouping: Grouping, bounds: Sequence[int | None], person: str, each: int, *, fitting: bool
+    ) -> tuple[pa.Table, Lines]:
+        """PRIVATE: the first rows, up to ``each``, of each person and group between two order values: persons and
+        order values; and their groups and numbers."""
+
+        def finding() -> tuple[pa.Table, Lines]:
+            with self._opened() as relation:
+                self._check_person(relation, person)
+                given = relation, self.schema, grouping, self.order, bounds, person, each
+                lines, keys = first_rows(*given, fitting=fitting)
+                return lines, grouping.of_lines(lines, keys)
+
+        return attempt("read", finding)
+
+    def check_person(self, person: str) -> None:
+        """Refuse a column that does not say whose a row is."""
+
+        def looking() -> None:
+            with self._opened() as relation:
+                self._check_person(relation, person)
+
+        attempt("looked at", looking)
+
+    def check_limit(self, person: str, limit: int, mark: Watermark) -> None:
+        """Refuse rows up to a watermark of which a person has more than ``limit``, or that are of no person. (It tells
+        the steward how many, and not who.)"""
+
+        def counting() -> tuple[int, int]:
+            with self._opened() as relation:
+                self._check_person(relation, person)
+                return beyond(relation, self.order, mark.value, person, limit)
+
+        nobody, many = attempt("read", counting)
+        if nobody:
+            raise DataError(f"{counted(nobody, 'row')} have no person in column {person!r}: nothing was taken in")
+        if many:
+            raise DataError(
+                f"{counted(many, 'person')} would have more than {counted(limit, 'row')}, which is rows_per_person: "
+                "nothing was taken in"
+            )
+
+    def _check_person(self, relation: Relation, person: str) -> None:
+        if person not in relation.columns:
+            raise DataError(f"the table has no column {person!r} that says whose a row is", column=person)
+        column = relation.columns[person]
+        if column.kind not in ("text", "field", "integer", "wide"):
+            raise DataError(
+                f"the column {person!r} has type {column.type}: a person is an integer or a text, which is the same "
+                "whenever it is read",
+                column=person,
+            )
 
     def stretch(self, after: Watermark | None, mark: Watermark) -> Stretch:
         """The rows past the watermark ``after``, up to ``mark``."""

@@ -34,6 +34,7 @@ SPELLING: Final = Spelling(
     matches="({} RLIKE '{}')",
     extracted="regexp_extract({}, '{}', 1)",
     cast="TRY_CAST({} AS {})",
+    string="STRING",
     days="CAST(unix_date(TRY_CAST({} AS DATE)) AS BIGINT)",
 )
 

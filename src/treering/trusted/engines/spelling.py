@@ -47,6 +47,8 @@ class Spelling:
     """A text as a value of a type; whatever it is where the text is none."""
     days: str
     """The days since 1970 of a valid date as a text."""
+    string: str = "TEXT"
+    """The type of texts."""
     fence: str = ""
     """The end of a subquery whose columns are to be worked out once, not wherever they are named."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,8 +19,9 @@ from treering.trusted.rows.lens import Key, key_of, value_of
 from treering.trusted.rows.tally import MOST_LINES, Grouping
 from treering.trusted.rows.typed import field_of, kept, stored
 
-_PLACE, _LEAF = "order:", "leaf:"
-"""The names of the order value and of the number of a row's interval. (No field of a scalar ends in a colon.)"""
+_PLACE, _LEAF, _PERSON = "order:", "leaf:", "person:"
+"""The names of the order value, of the number of a row's interval, and of its person. (No field of a scalar ends in a
+colon.)"""
 
 
 def refreshed(relation: Relation, schema: Schema, order: str, after: int | None) -> Counts:
@@ -80,16 +81,10 @@ def grouped(
 ) -> tuple[pa.Table, list[Key]]:
     """Rows by interval and keys, and the keys; an interval lies between two neighbouring bounds, which are order
     values. The values of the columns ``few`` are keys. ``fitting``: rows that do not fit are left out."""
-    spelling, place = relation.connection.spelling, placed(relation, order)
-    dialect, checked = spelling.dialect, strict(schema) if fitting else []
-    scalars = list(dict.fromkeys([*grouping.scalars, *(kept(scalar_of(*each)) for each in checked)]))
+    place, dialect = placed(relation, order), relation.connection.spelling.dialect
     inner = [dialect.literal(bound + 1) for bound in bounds[1:-1] if bound is not None]
-    within, given = relation.within(place, bounds[0], bounds[-1]), unreadable(schema) if fitting else []
     leaf = dialect.looked_up(place, inner, [str(number) for number in range(len(inner) + 1)])
-    rows = typed_rows(relation, within, scalars, {_LEAF: leaf}, given)
-    if checked:
-        bad = " OR ".join(unfit(*each, spelling) for each in checked)
-        rows = f"(SELECT * FROM {rows} AS t WHERE NOT ({bad}))"
+    rows, scalars = _rows(relation, schema, grouping, order, bounds, {_LEAF: leaf}, fitting=fitting)
     keys = grouping.keys(few, dialect)
     named = {f"k{number}": key.expression for number, key in enumerate(keys)}
     if inner:
@@ -106,6 +101,27 @@ def grouped(
     return fetched(relation, text, scalars), keys
 
 
+def _rows(
+    relation: Relation,
+    schema: Schema,
+    grouping: Grouping,
+    order: str,
+    bounds: Sequence[int | None],
+    others: Mapping[str, str],
+    *,
+    fitting: bool,
+) -> tuple[str, list[Scalar]]:
+    """The typed rows between the first and the last bound, with ``others``; and the scalars that are read."""
+    spelling, checked = relation.connection.spelling, strict(schema) if fitting else []
+    scalars = list(dict.fromkeys([*grouping.scalars, *(kept(scalar_of(*each)) for each in checked)]))
+    within = relation.within(placed(relation, order), bounds[0], bounds[-1])
+    rows = typed_rows(relation, within, scalars, others, unreadable(schema) if fitting else [])
+    if checked:
+        bad = " OR ".join(unfit(*each, spelling) for each in checked)
+        rows = f"(SELECT * FROM {rows} AS t WHERE NOT ({bad}))"
+    return rows, scalars
+
+
 def _joins(axes: Sequence[Axis], keys: Sequence[Key], dialect: Dialect) -> str:
     """The joins with the listed values of axes, where their keys have some."""
     joins = []
@@ -117,6 +133,57 @@ def _joins(axes: Sequence[Axis], keys: Sequence[Key], dialect: Dialect) -> str:
             condition = f"{name}.value = {value_of(axis.scalar, dialect)}"
             joins.append(f" LEFT JOIN (VALUES {lines}) AS {name}(value, piece) ON {condition}")
     return "".join(joins)
+
+
+# -- persons -----------------------------------------------------------------------------------------------------------
+
+
+def first_rows(
+    relation: Relation,
+    schema: Schema,
+    grouping: Grouping,
+    order: str,
+    bounds: Sequence[int | None],
+    person: str,
+    each: int,
+    *,
+    fitting: bool,
+) -> tuple[pa.Table, list[Key]]:
+    """The first rows, up to ``each``, of each person and keys: the person, the keys, the order value as ``position``,
+    and the keys' meaning. ``person`` is a column; ``fitting`` is as in `grouped`."""
+    dialect = relation.connection.spelling.dialect
+    others = {_PLACE: placed(relation, order), _PERSON: _text(relation, person)}
+    rows, scalars = _rows(relation, schema, grouping, order, bounds, others, fitting=fitting)
+    keys = grouping.keys(frozenset(), dialect)
+    named = {"person": dialect.quoted(_PERSON), **{f"k{number}": key.expression for number, key in enumerate(keys)}}
+    by, unit = ", ".join(named), grouping.unit(dialect) or "0"
+    named |= {"o": dialect.quoted(_PLACE), "u": unit}
+    listed = ", ".join(f"{expression} AS {name}" for name, expression in named.items())
+    inner = f"SELECT {listed} FROM {rows} AS r{_joins(grouping.axes, keys, dialect)}"
+    if each == 1 and unit == "0":
+        text = f"SELECT {by}, min(o) AS position, 1 AS rows, 0 AS total FROM ({inner}) AS g GROUP BY {by}"
+    else:
+        number = f"row_number() OVER (PARTITION BY {by} ORDER BY o) AS n"
+        text = f"SELECT {by}, o AS position, 1 AS rows, u AS total FROM (SELECT g.*, {number} FROM ({inner}) AS g) AS h"
+        text += f" WHERE n <= {each}"
+    return fetched(relation, text, scalars), keys
+
+
+def beyond(relation: Relation, order: str, last: int | None, person: str, limit: int) -> tuple[int, int]:
+    """How many rows up to an order value are of no person, and how many persons have more than ``limit`` of them."""
+    rows = relation.within(placed(relation, order), None, last)
+    persons = f"SELECT {_text(relation, person)} AS person, count(*) AS n FROM {rows} AS t GROUP BY 1"
+    nobody = "sum(CASE WHEN person IS NULL THEN n ELSE 0 END)"
+    many = f"sum(CASE WHEN person IS NOT NULL AND n > {limit} THEN 1 ELSE 0 END)"
+    found = fetched(relation, f"SELECT {nobody} AS nobody, {many} AS many FROM ({persons}) AS p", []).to_pylist()[0]
+    return int(found["nobody"] or 0), int(found["many"] or 0)
+
+
+def _text(relation: Relation, person: str) -> str:
+    """A person as a text; empty texts of files without types are no person."""
+    spelling = relation.connection.spelling
+    text = f"CAST({spelling.dialect.quoted(person)} AS {spelling.string})"
+    return f"nullif({text}, '')" if relation.columns[person].kind == "field" else text
 
 
 def few_valued(relation: Relation, grouping: Grouping) -> frozenset[str]:

@@ -18,7 +18,7 @@ from treering.budget.cost import FREE, Cost
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, QueryError
-from treering.gate import Event
+from treering.gate import Coming, Event
 from treering.trusted.cells import DENSE_CELLS, MAX_COUNT, Cells, check_query
 from treering.trusted.charges import Charges
 from treering.trusted.journal import Journal
@@ -156,6 +156,10 @@ class Operation(Sealed, ABC, Generic[Checked, Released]):
     def needs(self, checked: Checked, desk: Desk) -> Sequence[Need]:
         """What it reads of the rows: for an engine to count, where they stay in one."""
         return desk.rows.need_of_cells(desk.schema) if self.cells else ()
+
+    def coming(self, leaves: Sequence[Coming], desk: Desk) -> Sequence[Need]:
+        """What leaves that are to come read of the rows."""
+        return ()
 
     def charge(self, checked: Checked, cost: Cost, desk: Desk) -> None:
         """Charge the rows that the operation is about; or raise `BudgetExceeded` and change nothing."""

@@ -11,18 +11,18 @@ import numpy as np
 from treering.arrays import Ints
 from treering.domain.axis import Axis, Scalar
 from treering.domain.groups import MOST_GROUPS, Groups
-from treering.domain.sums import Grid, Sums
+from treering.domain.sums import Grid, Kept, Sums
 from treering.errors import QueryError, SchemaError
 from treering.trusted.cells import MAX_COUNT
 from treering.trusted.rows.typed import kept as kept_of
 
 
-def reach(sums: Sums | None) -> int:
+def reach(sums: Kept | None) -> int:
     """The most that a row of weight 1 counts for in a number."""
     return 1 if sums is None else sums.reach
 
 
-def released(groups: Groups, sums: Sums | None) -> int:
+def released(groups: Groups, sums: Kept | None) -> int:
     """How many numbers a release has."""
     return groups.number if sums is None else sums.numbers(groups.number)
 
@@ -75,7 +75,7 @@ def _checked_scalar(scalar: Scalar, kept: Sequence[Scalar]) -> Scalar:
     return scalar
 
 
-def checked_sums(sums: Sums | None, kept: Sequence[Scalar]) -> Sums | None:
+def checked_sums(sums: Kept | None, kept: Sequence[Scalar]) -> Sums | None:
     """Sums of numbers that are kept, on a grid that bounds them; refuses any other."""
     if sums is None:
         return None

@@ -20,7 +20,7 @@ import numpy as np
 from treering.arrays import Ints
 from treering.budget.cost import Cost
 from treering.domain.groups import Groups
-from treering.domain.sums import Sums
+from treering.domain.sums import Capped, Kept
 from treering.errors import ParameterError
 from treering.gate import (
     Advanced,
@@ -42,6 +42,7 @@ from treering.trusted.noise import check_noise, draw
 from treering.trusted.operations import groups as checks
 from treering.trusted.operations.base import Desk, Operation, Prepaid, Released
 from treering.trusted.rows.kept import Need, Rows
+from treering.trusted.rows.tally import Numbers
 from treering.trusted.sealed import Sealed
 
 MOST_ROOM: Final = 2**60
@@ -88,7 +89,7 @@ class Beginning(_Public[SegmentBegun]):
         """Refuse groups, noise, room and a start that cannot be."""
         groups, noise, room, start, series, sums = request
         desk.check_unreserved()
-        sets, summed = checks.checked_groups(groups, desk.rows.scalars), checks.checked_sums(sums, desk.rows.scalars)
+        sets, summed = checks.checked_groups(groups, desk.rows.scalars), self._checked_sums(sums, desk)
         check_noise(noise, 1)
         if type(room) is not int:  # No subclass: it could compare as it likes.
             raise ParameterError("room", f"must be an integer, not {type(room).__name__}")
@@ -99,6 +100,9 @@ class Beginning(_Public[SegmentBegun]):
         desk.charges.budget.amount(pricing.combining(sets.number, 1, noise, summed))  # Refuses the wrong noise.
         known = whole(series, "series", 0)
         return SegmentBegun(size, desk.charges.next_segment, known, start, sets, noise, room, summed)
+
+    def _checked_sums(self, sums: Any, desk: Desk) -> Kept | None:
+        return checks.checked_sums(sums, desk.rows.scalars)
 
     def follow(self, event: SegmentBegun, charges: Charges) -> None:
         """The segment is in progress."""
@@ -188,6 +192,12 @@ class Advancing(Operation[Leaf, Advanced]):
         """The leaves that are not counted yet."""
         return [need_of(checked.segment, desk)]
 
+    def coming(self, leaves: Sequence[Coming], desk: Desk) -> list[Need]:
+        """What leaves that are to come read of the rows."""
+        return [
+            _first(leaf, desk) if leaf.segment is None else need_of(named(desk, leaf.segment), desk) for leaf in leaves
+        ]
+
     def charge(self, checked: Leaf, cost: Cost, desk: Desk) -> None:
         """Charge the rows since the last leaf."""
         desk.charges.advance(desk.charges.segments[checked.segment.begun.segment], checked.size)
@@ -195,7 +205,11 @@ class Advancing(Operation[Leaf, Advanced]):
     def perform(self, checked: Leaf, cost: Cost, desk: Desk) -> Advanced:
         """The noisy counts, or sums."""
         live, patterns, size = checked
-        return Advanced(size, cost, live.begun.segment, live.leaves + 1, patterns, _noisy(checked, desk))
+        noisy = _noisy(checked, desk, self._tallies(live.begun, desk))
+        return Advanced(size, cost, live.begun.segment, live.leaves + 1, patterns, noisy)
+
+    def _tallies(self, begun: SegmentBegun, desk: Desk) -> Tallies:
+        return desk.own(Leaves).of(begun)
 
     def record(self, event: Advanced, desk: Desk) -> None:
         """Write the event, then take the leaf up."""
@@ -212,11 +226,6 @@ def need_of(segment: Segment, desk: Desk) -> Need:
     begun = segment.begun
     edges = desk.own(Leaves).of(begun).uncounted((*segment.edges, desk.size))
     return Need(begun.groups, edges, begun.sums)
-
-
-def coming(leaves: Sequence[Coming], desk: Desk) -> list[Need]:
-    """What leaves that are to come read of the rows."""
-    return [_first(leaf, desk) if leaf.segment is None else need_of(named(desk, leaf.segment), desk) for leaf in leaves]
 
 
 def _first(leaf: Coming, desk: Desk) -> Need:
@@ -238,10 +247,9 @@ def _check_patterns(segment: Segment, patterns: Sequence[Pattern], size: int) ->
         raise ParameterError("patterns", "have weights so large that weight times rows (times steps) reaches 2^61")
 
 
-def _noisy(leaf: Leaf, desk: Desk) -> tuple[Ints, ...]:
+def _noisy(leaf: Leaf, desk: Desk, tallies: Tallies) -> tuple[Ints, ...]:
     """The weighted counts, or sums, of a segment's groups for each pattern, plus noise."""
     begun = leaf.segment.begun
-    tallies = desk.own(Leaves).of(begun)
     tallies.catch_up(desk.rows, (*leaf.segment.edges, leaf.size))
     numbers = checks.released(begun.groups, begun.sums)
     return tuple(tallies.weighted(newest_last(each), draw(begun.noise, 1, numbers)) for each in leaf.patterns)
@@ -269,7 +277,7 @@ class Tallies(Sealed):
 
     __slots__ = ("_counted", "_groups", "_sums")
 
-    def __init__(self, groups: Groups, sums: Sums | None = None) -> None:
+    def __init__(self, groups: Groups, sums: Kept | None = None) -> None:
         self._groups, self._sums = groups, sums
         self._counted = _NOTHING
         """Where the leaves end; how many places of a release the rows of each are in; and these places and their
@@ -285,7 +293,7 @@ class Tallies(Sealed):
         fresh = self.uncounted(edges)
         # If all are not: a leaf was counted but not released, and is longer now.
         _, lengths, places, numbers = self._counted if len(fresh) < len(edges) else _NOTHING
-        leaf, place, number = rows.tally(self._groups, fresh, self._sums)
+        leaf, place, number = self._tally(rows, fresh)
         found = np.bincount(leaf, minlength=len(fresh) - 1).tolist()
         self._counted = (
             edges[1:],
@@ -293,6 +301,10 @@ class Tallies(Sealed):
             np.concatenate([places, place]),
             np.concatenate([numbers, number]),
         )
+
+    def _tally(self, rows: Rows, edges: tuple[int, ...]) -> Numbers:
+        assert not isinstance(self._sums, Capped)  # `treering.trusted.operations.persons` counts those.
+        return rows.tally(self._groups, edges, self._sums)
 
     def weighted(self, weights: Ints, onto: Ints) -> Ints:
         """Add the counts of the last leaves, weighted, onto an array."""

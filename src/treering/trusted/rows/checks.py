@@ -17,7 +17,6 @@ from treering.domain.attribute import Attribute
 from treering.domain.axis import Axis, Scalar
 from treering.domain.calendar import Dated
 from treering.domain.schema import Schema
-from treering.trusted.rows.persons import DIGEST
 from treering.trusted.rows.typed import EARLY, LATE, TYPES, field_of, kept, stored
 from treering.trusted.rows.views import flags_in, numbers_in, valid_in
 from treering.trusted.sealed import Sealed
@@ -27,6 +26,10 @@ if TYPE_CHECKING:
 
 PERSON: Final = "person:"
 """The name of the column of persons' digests. (No field of a scalar ends in a colon.)"""
+DIGEST_BYTES: Final = 16
+"""The length of the digest that stands for a person."""
+DIGEST: Final = pa.binary(DIGEST_BYTES)
+"""The type of that column."""
 
 
 class ColumnIntake(Sealed):

@@ -30,7 +30,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as csv_reader
+from pyarrow import csv as csv_reader
 
 from treering.arrays import Ints
 from treering.domain.attribute import Categories
@@ -289,7 +289,8 @@ def _parquet(path: Path, wanted: tuple[str, ...]) -> Iterator[Any]:
         texts = [name for name in columns if is_text(schema.field(name).type)]
         if opened.metadata.num_rows == 0:
             yield schema.empty_table()
-    with pq.ParquetFile(path, read_dictionary=texts) as opened:  # A text that many rows name is there once.
+    # A text that many rows name is there once.
+    with pq.ParquetFile(path, read_dictionary=texts, pre_buffer=False, buffer_size=_PAGES) as opened:
         for batch in opened.iter_batches(_rows_at_a_time(opened.metadata, columns), columns=columns):
             yield from _unpacked(batch)
 

@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,10 +33,12 @@ from treering.trusted.rows.checks import PERSON, Check, ColumnIntake, Plan, plan
 from treering.trusted.rows.digests import RowsDigest
 from treering.trusted.rows.frames import Places, as_table, check_columns, comes_as_dicts, hint
 from treering.trusted.rows.moments import is_text
-from treering.trusted.rows.persons import People, Persons, excess
 from treering.trusted.rows.typed import NOT_A_NUMBER, array_of, check_type, decoded
 from treering.trusted.rows.views import flags_in, valid_in
 from treering.trusted.sealed import Sealed
+
+if TYPE_CHECKING:
+    from treering.trusted.rows.persons import People, Persons
 
 __all__ = ["PERSON", "ColumnIntake", "DroppedRows", "Intake", "OnInvalid", "batch_schema", "dropping", "typed_blocks"]
 
@@ -75,7 +77,7 @@ class Intake(Sealed):
         """The rows that were left out: they do not fit the schema, or exceed the limit of their person."""
         self.columns: dict[str, ColumnIntake] = {}
         """By attribute, what was read that is none of its regular values, in rows that were left out, too."""
-        self.people = People()
+        self.people: People | None = None
         """The persons whose rows were taken, where they are counted: for `Persons.take_up`, once the rows are kept."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -147,12 +149,13 @@ def _taken(
     if read is not None:
         read.add(table)
     if persons is not None and table.num_rows:
+        intake.people = intake.people or persons.nobody()
         within = persons.admitted(table.column(PERSON).combine_chunks(), intake.people)
         if not within.all():
             if not drop:
                 first = int(within.argmin())
                 row = first if chosen is None else int(chosen[first])
-                raise excess(block.places.shown(row), block.places.row(row), persons)
+                raise persons.beyond(block.places.shown(row), block.places.row(row))
             table = table.filter(pa.array(within))
     intake.rows += table.num_rows
     intake.dropped += block.table.num_rows - table.num_rows

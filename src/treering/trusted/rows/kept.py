@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,9 @@ from treering.arrays import Ints
 from treering.domain.axis import Scalar
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
-from treering.domain.sums import Grid, Sums, summable
+from treering.domain.sums import Capped, Grid, Kept, Sums, summable
 from treering.errors import DataError, SchemaError, TreeringError
+from treering.trusted import registry
 from treering.trusted.cells import MAX_COUNT, Cells
 from treering.trusted.rows.tally import Codes, Elsewhere, Engine, Numbers, Piece, shared_engine, tally
 from treering.trusted.rows.typed import stored as scalars_of
@@ -39,7 +40,7 @@ class Need(NamedTuple):
 
     groups: Groups
     edges: tuple[int, ...]
-    sums: Sums | None = None
+    sums: Kept | None = None
 
 
 class Ahead(Protocol):
@@ -162,7 +163,8 @@ class Rows(Sealed):
     def counting(self, need: Need) -> Callable[[], Numbers]:
         """PRIVATE: what counts rows that are there now, with the lock or without it."""
         groups, edges, sums = need
-        return partial(tally, self.engine, self.pieces(edges[0], edges[-1]), self._schema, groups, edges, sums)
+        read: Any = registry.part("firsts") if isinstance(sums, Capped) else tally
+        return partial(read, self.engine, self.pieces(edges[0], edges[-1]), self._schema, groups, edges, sums)
 
     def pieces(self, start: int, end: int) -> list[Piece]:
         """PRIVATE: the pieces in which rows after position ``start``, up to ``end``, lie."""
@@ -207,7 +209,7 @@ class Rows(Sealed):
             counted = self._counted.get(lens, 0)
             return self._occupied([piece for piece in self._pieces if piece.first >= counted], lens)
         (need,) = self.need_of_cells(lens)
-        _, place, number = self.tally(*need)
+        _, place, number = self.tally(need.groups, need.edges)
         return place, number
 
     def _occupied(self, pieces: Sequence[Piece], lens: Schema) -> tuple[Ints, Ints | None]:

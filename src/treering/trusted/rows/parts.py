@@ -16,12 +16,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 import pyarrow as pa
 
 from treering.errors import DamagedVault, DataError, VaultError
+from treering.trusted import registry
 from treering.trusted.ledger.disk import NewFile, Stage, reached, writing
 from treering.trusted.ledger.ledger import Ledger
 from treering.trusted.ledger.lines import SecretValue
@@ -29,7 +30,6 @@ from treering.trusted.ledger.named import Batch, BatchList, Part, PartList, batc
 from treering.trusted.rows.digests import RowsDigest
 from treering.trusted.rows.intake import PERSON, Intake, typed_blocks
 from treering.trusted.rows.kept import Rows
-from treering.trusted.rows.persons import People, Persons, halves
 from treering.trusted.rows.spool import (
     PART_STEPS,
     Binding,
@@ -45,6 +45,9 @@ from treering.trusted.rows.tally import Engine
 from treering.trusted.sealed import Sealed, commitment
 from treering.trusted.sealed import salt as new_salt
 from treering.words import counted
+
+if TYPE_CHECKING:
+    from treering.trusted.rows.persons import People, Persons
 
 TAIL_BATCHES: Final = 1024
 """The tail is sealed when it has this many batches …"""
@@ -131,10 +134,7 @@ class Stored(Sealed):
 
     def people(self) -> People:
         """How many rows each person has."""
-        found = People()
-        for table in self.tables([PERSON]):
-            for chunk in table.column(PERSON).chunks:
-                found.add(halves(chunk))
+        found: People = registry.part("people_of")(self.tables([PERSON]))
         return found
 
     def check(self, persons: Persons | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, time
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -21,16 +21,13 @@ import pyarrow.compute as pc
 
 from treering.arrays import Flags, Ints, Words
 from treering.errors import DamagedVault, DataError
+from treering.trusted.rows.checks import DIGEST as DIGEST
+from treering.trusted.rows.checks import DIGEST_BYTES, PERSON
 from treering.trusted.rows.frames import Places
 from treering.trusted.rows.views import ends_of, fixed, valid_in
 from treering.trusted.sealed import Sealed
 from treering.trusted.siphash import KEY_BYTES, siphash
 from treering.words import counted
-
-DIGEST_BYTES: Final = 16
-"""The length of the digest that stands for a person."""
-DIGEST: Final = pa.binary(DIGEST_BYTES)
-"""The type of a column of digests."""
 
 _WHOLE: Final = re.compile(r"(-?[0-9]+)\.0+")
 _WHOLE_TEXT: Final = r"^(-?[0-9]+)\.0+\z"
@@ -69,6 +66,11 @@ class People(Sealed):
         while len(self._runs) > 1 and len(self._runs[-2][1]) < 2 * len(self._runs[-1][1]):
             self._runs[-2:] = [_merged(*self._runs[-2:])]
 
+    @property
+    def known(self) -> bool:
+        """Whether there is any of them."""
+        return bool(self._runs)
+
     def rows(self, digests: Words) -> Ints:
         """How many rows each of these digests has."""
         total = np.zeros(digests.shape[1], dtype=np.int64)
@@ -87,6 +89,15 @@ class People(Sealed):
         while len(self._runs) > 1:
             self._runs[-2:] = [_merged(*self._runs[-2:])]
         return max((int(rows.max()) for _, rows in self._runs), default=0)
+
+
+def people_of(tables: Iterable[pa.Table]) -> People:
+    """How many rows each person has in tables with a column of digests."""
+    found = People()
+    for table in tables:
+        for chunk in table.column(PERSON).chunks:
+            found.add(halves(chunk))
+    return found
 
 
 def _grouped(digests: Words) -> tuple[Ints, Ints]:
@@ -145,6 +156,8 @@ class Persons(Sealed):
 
     def take_up(self, rows: Any) -> None:
         """Add rows that were taken in: their column of digests, or the people whose rows they are."""
+        if rows is None:  # Nobody's were read.
+            return
         if isinstance(rows, People):
             self._people.merge(rows)
         else:
@@ -163,6 +176,10 @@ class Persons(Sealed):
         """The same persons without their rows and without a limit, to read rows that are not taken in."""
         return Persons(self.column, _NO_LIMIT, self._key)
 
+    def nobody(self) -> People:
+        """Persons without rows."""
+        return People()
+
     def admitted(self, digests: pa.Array, coming: People) -> Flags:
         """For each row, given by its person's digest, whether the limit admits it; earlier rows come first.
 
@@ -177,6 +194,10 @@ class Persons(Sealed):
         allowed[order] = np.repeat(before, sizes) + place < self.limit
         coming.add_counted(persons, np.clip(self.limit - before, 0, sizes))
         return allowed
+
+    def beyond(self, where: str, row: int) -> DataError:
+        """The error for a row beyond its person's limit."""
+        return excess(where, row, self)
 
     def digests(self, names: Any, places: Places = NOWHERE) -> pa.Array:
         """The digest of each row's person, given by a column or a list of ids; ``places`` names a row in an error."""

@@ -312,11 +312,11 @@ def exact(*counts: float) -> Cells:
 
 
 def test_a_quantile_is_interpolated_within_its_bin() -> None:
-    found = quantile(tr.bins([0, 10, 20, 30]), 0.5, exact(10, 20, 10))
+    found = quantile(bounds(tr.bins([0, 10, 20, 30])), 0.5, exact(10, 20, 10))
     assert (found.value, found.low, found.high) == (15.0, 10.0, 20.0)
-    outside = quantile(tr.bins([0, 10], other=True), 0.5, exact(1, 2, 97))
+    outside = quantile(bounds(tr.bins([0, 10], other=True)), 0.5, exact(1, 2, 97))
     assert (outside.value, outside.low, outside.high) == (10.0, 10.0, math.inf)
-    assert quantile(tr.bins([0, 10]), 0.5, exact(0)) == tr.Estimate(None, 0.0, 10.0)
+    assert quantile(bounds(tr.bins([0, 10])), 0.5, exact(0)) == tr.Estimate(None, 0.0, 10.0)
 
 
 def test_an_average_over_bins_is_as_wide_as_the_bins() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import treering as tr
-from treering.mechanisms.series.picture import MOST_CELLS, Picture, Shares, _projected
+from treering.mechanisms.series.picture import MOST_CELLS, Shares, Sketch, _projected
 
 SCHEMA = tr.Schema(
     {
@@ -115,14 +115,14 @@ def test_series_that_would_join_too_many_cells_are_left_out() -> None:
     first = Shares((0, 1), pair, np.append(np.full(2**18, 2.0**-18), 0.0), 0.1)
     second = Shares((1, 2), pair, np.append(np.full(2**18, 2.0**-18), 0.0), 0.2)
     single = Shares((2,), (np.arange(2**9) > 0).astype(np.int64), np.array([0.5, 0.5, 0.0]), 0.3)
-    picture = Picture(wide, [second, first, single], even)
+    picture = Sketch(wide, [second, first, single], even).fitted()
     assert picture.share(tr.parse("c = 1", wide)) == pytest.approx(0.5)
     assert picture.share(tr.parse("a = 1 AND b = 1", wide)) == pytest.approx(2.0**-18)
     assert MOST_CELLS == 2**18
 
 
 def test_a_table_of_weights_is_estimated() -> None:
-    picture = Picture(SCHEMA, [], [np.full(size, 1 / size) for size in SCHEMA.shape])
+    picture = Sketch(SCHEMA, [], [np.full(size, 1 / size) for size in SCHEMA.shape]).fitted()
     either = tr.parse("(ward = 'north' AND sex = 'f') OR (ward = 'south' AND month = 1)", SCHEMA)
     assert picture.share(either) == pytest.approx(0.25 * 0.5 + 0.25 / 12)
     assert picture.share(tr.Query.all(SCHEMA)) == 1

@@ -10,7 +10,7 @@ import treering as tr
 from support.databases import TestDatabase
 from support.plans import batch_price, carry_out
 from treering.domain.groups import Groups
-from treering.domain.sums import sums_of
+from treering.domain.sums import Sums, sums_of
 from treering.mechanisms.plan import wished
 from treering.mechanisms.series.policy import Needs, Steps, batches, sum_groups, tell_all
 from treering.theory.rings import usual_price, whole_price
@@ -47,7 +47,8 @@ def test_each_attribute_has_its_series_and_cells_come_last() -> None:
     _, rings = made()
     cells = [tr.parse(f"a = 'x' AND m = {value}", SCHEMA) for value in range(4)]
     planned = rings._policy.steps(Needs([X], {1: [KNOWN], 2: [X]}, [tuple(cells)]), None, None)
-    assert [each.opened.sums and each.opened.sums.scalar.column for each in planned.fresh] == [*SCHEMA.names[1:3], None]
+    kept = [each.opened.sums for each in planned.fresh]
+    assert [each.scalar.column if isinstance(each, Sums) else None for each in kept] == [*SCHEMA.names[1:3], None]
     assert [axis.scalar.column for axis in planned.fresh[-1].opened.groups.axes] == [SCHEMA.names[0], SCHEMA.names[2]]
     assert planned.price == sum((each.opened.price for each in planned.fresh), Fraction(0))
 

@@ -11,6 +11,7 @@ import treering as tr
 from support.databases import TestDatabase
 from support.plans import carry_out
 from treering.domain.groups import Groups
+from treering.domain.sums import Capped
 from treering.mechanisms.series.policy import Needs, Steps, _alone, _spreads_in, portions
 from treering.mechanisms.series.view import ROUNDING
 from treering.theory import rings as theory
@@ -134,6 +135,7 @@ def test_margins_are_foreseen_as_the_first_answer_will_have_them(delta: float) -
     for asked, queries in ((Needs([X, X | Y]), [X, X | Y]), (Needs([], {1: [X, X | Y]}), [X, X | Y])):
         steps = rings._policy.steps(asked, None, None)
         opened = steps.fresh[0].opened
+        assert not isinstance(opened.sums, Capped)
         foreseen = rings._policy._margins(queries, opened.groups, opened.price, opened.sums)
         carry_out(rings, steps)
         ring = rings._shelf.rings[-1]

@@ -125,7 +125,7 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 def test_what_the_ledger_keeps_of_a_table(connected: list[tuple[Any, ...]]) -> None:
     for address in (None, "duckdb:///x"):
-        kept = source_of(Table("rows", address), SCHEMA, "id")
+        kept = source_of(Table("rows", address), SCHEMA, "id", None)
         assert kept == {"identity": "rows", "address": address or "", "order": "id"}
     assert [each[1:] for each in connected] == [(SCHEMA, "id")] * 2
 

@@ -77,6 +77,7 @@ def test_the_limit_of_a_person_holds_over_all_blocks(path: Path) -> None:
     whole, _ = taken(dicts(), SCHEMA, persons(3), drop=True)
     assert read.dropped == 200 - 3 * 13
     assert found.combine_chunks().equals(whole.combine_chunks())
+    assert read.people is not None
     assert read.people.most == 3
     with pytest.raises(DataError) as caught:
         taken(RowFile(path), SCHEMA, persons(3))

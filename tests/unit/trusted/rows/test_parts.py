@@ -293,10 +293,13 @@ def test_a_child_that_is_forked_lets_go_of_a_vault_that_has_counted(tmp_path: Pa
         assert vault._store._engine._engine is not None
         child = os.fork()
         if child == 0:
-            inner: Any = vault
-            del inner._members, inner._access, inner._store
-            gc.collect()
-            os._exit(7)
+            try:
+                inner: Any = vault
+                del inner._members, inner._questions, inner._store
+                gc.collect()
+                os._exit(7)
+            finally:
+                os._exit(3)
         deadline = time.monotonic() + 30
         ended, status = 0, 0
         while not ended and time.monotonic() < deadline:

@@ -25,34 +25,45 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, NoReturn, get_args
 
-from treering import gate
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
 from treering.domain.axis import Scalar
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
-from treering.domain.sums import Grid, Sums
+from treering.domain.sums import Capped, Grid, Sums
 from treering.errors import DamagedVault, VaultError
-from treering.gate import Event
+from treering.gate import (
+    Crossing,
+    Discovered,
+    Event,
+    Fading,
+    Minimised,
+    Ones,
+    OpenSegment,
+    Root,
+    RunRequest,
+    Span,
+    Tallied,
+)
 from treering.noise import Gaussian, Laplace
 from treering.trusted import registry
 from treering.trusted.ledger.codec.fields import Codec, Fields
 from treering.trusted.ledger.codec.queries import Queries
 
-LATER: Final[tuple[type[Any], ...]] = (gate.Minimised, gate.Tallied, gate.Discovered)
+LATER: Final[tuple[type[Any], ...]] = (Minimised, Tallied, Discovered)
 """Those events: what their fields hold is loaded when one of them is met."""
 
 EVENTS: Final[tuple[type[Any], ...]] = tuple(kind for kind in get_args(Event) if kind not in LATER)
 """The events that a line can hold, beside those of registered operations whose fields hold more than `PARTS`."""
 
 PARTS: Final[tuple[type[Any], ...]] = (
-    *(Cost, Budget, Laplace, Gaussian, gate.RunRequest, gate.Crossing, Groups, gate.Span, gate.Ones, gate.Root),
-    *(gate.Fading, Charge, Steps, gate.OpenSegment, Scalar, Grid, Sums),
+    *(Cost, Budget, Laplace, Gaussian, RunRequest, Crossing, Groups, Span, Ones, Root, Fading, Charge, Steps),
+    *(OpenSegment, Scalar, Grid, Sums, Capped),
 )
 """The classes that fields of events can hold. Those that notes can hold are declared by the mechanisms."""
 
-SHARED: Final = frozenset({Cost, Budget, Laplace, Gaussian, gate.Ones, gate.Root, gate.Fading, Scalar, Grid})
+SHARED: Final = frozenset({Cost, Budget, Laplace, Gaussian, Ones, Root, Fading, Scalar, Grid})
 """Classes of small immutable values that recur: equal ones are read as one object."""
 
 
