@@ -27,7 +27,8 @@ from treering.domain.sums import Kept, Sums
 from treering.noise import Noise
 from treering.params import positive
 
-if TYPE_CHECKING:  # Of learning, only who learns loads more than these names.
+if TYPE_CHECKING:  # Of learning and discoveries, only who needs them loads more than these names.
+    from treering.domain.discovery import Discovery
     from treering.domain.problem import Method, Problem
     from treering.domain.tally import Tally
 
@@ -325,6 +326,16 @@ class Tallied:
 
 
 @dataclass(frozen=True, slots=True)
+class Discovered:
+    """The values that were asked for and that enough rows have, increasing, each with its count plus noise."""
+
+    size: int
+    cost: Cost
+    request: Discovery
+    found: tuple[tuple[Any, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reserved:
     """A part of the budget was set aside and charged: operations up to `ReservationEnded` are paid from it."""
 
@@ -365,6 +376,8 @@ class Condensed:
     """The segments in progress."""
     marks: tuple[int, ...] = ()
     """The sizes at which rows can be told apart (see `Gate.mark`)."""
+    failures: Steps | None = None
+    """The chances of failure that each row was charged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,6 +405,7 @@ Event: TypeAlias = (
     | PersonsCounted
     | Minimised
     | Tallied
+    | Discovered
     | Reserved
     | ReservationEnded
     | Condensed

@@ -19,6 +19,7 @@ from treering.gate import (
     Coming,
     Compared,
     Condensed,
+    Discovered,
     Event,
     ForeignReleased,
     HistogramReleased,
@@ -44,6 +45,7 @@ from treering.gate import (
 from treering.noise import Noise
 
 if TYPE_CHECKING:
+    from treering.domain.discovery import Discovery
     from treering.domain.problem import Minimise
     from treering.domain.tally import Tally
 
@@ -186,6 +188,10 @@ class Gate(Protocol):
         """The rows that the last `minimise` held out, counted by what a public model says of them, plus noise. They
         have paid for it with the model: all counts together may cost as much as the model did. Once the gate is opened
         anew, there are none."""
+
+    def discover(self, request: Discovery) -> Discovered:
+        """The values of a column that are not listed and that enough rows have, with noisy counts. The rows of the
+        request pay 1/σ² zCDP, and ``request.failure`` of what is set aside of delta; no other row is read."""
 
     def reserve(self, part: Budget) -> AbstractContextManager[Reserved]:
         """Set a part of the budget aside, charged at once, for the operations of the block: they cannot cost more.

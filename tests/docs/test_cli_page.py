@@ -104,6 +104,10 @@ def test_the_json_of_every_command_has_the_documented_fields(tmp_path: Path, mon
     ]
     for arguments in prepared:
         assert treering(*arguments).code == 0
+    assert (
+        treering("create", "d", "--schema", "flights.toml", "--epsilon", 8, "--delta", 1e-6, "--discoveries").code == 0
+    )
+    assert treering("append", "d", "january.csv").code == 0
     made = ("--schema", "flights.toml", "--epsilon", 8, "--delta", 1e-6, "--alpha", 0.2, "--mechanism", "pmwg")
     learnt = ("--target", "delay >= 15", "--features", "origin,month", "--share", 0.3)
     calls: dict[str, tuple[object, ...]] = {
@@ -111,6 +115,7 @@ def test_the_json_of_every_command_has_the_documented_fields(tmp_path: Path, mon
         "create": ("create", "v", *made, "--share", 0.7),
         "create --infer": ("create", "w", "--infer", "january.csv"),
         "append": ("append", "v", "january.csv"),
+        "discover": ("discover", "d", "origin"),
         "refine": ("refine", "e", "--add", "origin=BOS"),
         "refresh": ("refresh", "e"),
         "erase": ("erase", "u", 17, 18),

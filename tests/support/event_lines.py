@@ -13,6 +13,8 @@ from treering import gate
 from treering.budget.cost import Cost, laplace
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
+from treering.domain.axis import Scalar
+from treering.domain.discovery import Discovery
 from treering.domain.groups import Groups
 from treering.domain.loss import HuberDistance, HuberHinge, RobustLogistic, Squared
 from treering.domain.problem import Net, NoisyMoments, Problem, Refinement
@@ -111,7 +113,19 @@ LINES: list[tuple[gate.Event, str]] = [
         '1/4"]],"rows":[[0,"0/1"],[4,"1/3"]]},"next_segment":1,"segments":[{"begun":{"size":9,"segment":0,"series'
         '":3,"start":4,"groups":{"axes":[{"column":"late","kind":"text","listed":["yes"],"classes":[1,0,0,0]}],"t'
         'able":null},"noise":{"Gaussian":{"scale":2.0}},"room":5,"sums":null},"edges":{"dtype":"<i8","shape":[2],'
-        '"values":[4,9]},"drawn":{"dtype":"<i8","shape":[1],"values":[5]}}],"marks":[4]}',
+        '"values":[4,9]},"drawn":{"dtype":"<i8","shape":[1],"values":[5]}}],"marks":[4],"failures"'
+        ":null}",
+    ),
+    (
+        gate.Discovered(
+            9,
+            Cost(None, Fraction(1, 4)),
+            Discovery(Scalar("late", "text"), ("no", "yes"), (4, 9), 2.0, Fraction(1, 10**9)),
+            (("maybe", 83),),
+        ),
+        '{"event":"Discovered","size":9,"cost":{"epsilon":null,"rho":"1/4"},"request":{"scalar":{"column":"late",'
+        '"kind":"text","zone":null,"part":null},"listed":["no","yes"],"rows":[4,9],"scale":2.0,"failure":"1/100000'
+        '0000"},"found":[["maybe",83]]}',
     ),
     (
         gate.Noted(Learned(Step(JFK, (0.5, 2.0), 0.1, -0.1), -0.25)),
@@ -242,7 +256,7 @@ WITH_SUMS: list[tuple[gate.Event, str]] = [
         ':{"Gaussian":{"scale":2.0}},"room":5,"sums":{"Sums":{"scalar":{"column":"minute","kind":"integer","zone":null,"p'
         'art":null},"grid":{"low":0.0,"high":1439.0,"step":1.0,"steps":1439},"clipped":false,"counts":true}}},"edg'
         'es":{"dtype":"<i8","shape":[2],"values":[4,9]},"drawn":{"dtype":"<i8","shape":[1],"values":[5]}}],"marks'
-        '":[]}',
+        '":[],"failures":null}',
     ),
 ]  # fmt: skip
 """Lines about sums."""

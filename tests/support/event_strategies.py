@@ -16,6 +16,7 @@ from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
 from treering.domain.axis import Axis, Kind, Scalar
+from treering.domain.discovery import Discovery
 from treering.domain.groups import Groups
 from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Squared
 from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem
@@ -60,6 +61,15 @@ costs = st.builds(Cost, st.none() | st.fractions(0), st.fractions(0))
 budgets = st.builds(Budget, st.sampled_from(["pure", "zcdp"]), st.fractions(Fraction(1, 10**9)))
 models = st.lists(floats, max_size=5).map(tuple)
 starts = st.none() | models
+listed = texts | st.booleans() | st.integers(-(2**63), 2**63 - 1)
+discoveries = st.builds(
+    Discovery,
+    st.builds(Scalar, texts, st.sampled_from(["text", "code"])),
+    st.lists(listed, max_size=3).map(tuple),
+    st.tuples(sizes, sizes),
+    scales,
+    fractions,
+)
 powers = st.integers(0, 30).map(lambda power: 2**power)
 losses = st.sampled_from([Logistic(), HuberHinge(), HuberHinge(0.1), Squared(), Distance(), HuberDistance(0.25)])
 problems = st.builds(Problem, losses, st.integers(1, 4096), st.floats(0.01, 256), st.just(0.0) | st.floats(1e-9, 9))
@@ -244,6 +254,9 @@ def events(schema: Schema) -> dict[type[Any], st.SearchStrategy[Any]]:
             st.none() | sizes,
         ),
         gate.Tallied: st.builds(gate.Tallied, sizes, costs, tallies, noises, counts),
+        gate.Discovered: st.builds(
+            gate.Discovered, sizes, costs, discoveries, st.lists(st.tuples(listed, integers), max_size=3).map(tuple)
+        ),
         gate.Reserved: st.builds(gate.Reserved, sizes, costs, budgets),
         gate.ReservationEnded: st.builds(gate.ReservationEnded, sizes),
         gate.Condensed: st.builds(
@@ -257,6 +270,7 @@ def events(schema: Schema) -> dict[type[Any], st.SearchStrategy[Any]]:
             sizes,
             st.lists(open_segments, max_size=2).map(tuple),
             st.lists(sizes, max_size=3).map(tuple),
+            st.none() | st.builds(Steps, ladders, ladders),
         ),
         gate.Noted: st.builds(gate.Noted, notes(schema)),
     }

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from treering.budget.cost import Cost, exponential
 from treering.budget.promise import Budget
+from treering.domain.discovery import Discovery
 from treering.domain.groups import Groups
 from treering.domain.problem import Minimise
 from treering.domain.query import Query
@@ -23,6 +24,7 @@ from treering.gate import (
     Coming,
     Compared,
     Condensed,
+    Discovered,
     Event,
     ForeignReleased,
     HistogramReleased,
@@ -218,6 +220,12 @@ class RecordedGate:
         """The recorded counts."""
         event = self._next(Tallied)
         _same((event.tally, event.noise), (request, noise))
+        return event
+
+    def discover(self, request: Discovery) -> Discovered:
+        """The recorded values."""
+        event = self._next(Discovered)
+        _same(event.request, request)
         return event
 
     def condense(self, note: Any) -> Condensed:

@@ -78,6 +78,7 @@ class Promise:
     ``delta``            δ in [0, 1); 0 for pure differential privacy
     ``rows_per_person``  the most rows of one person
     ``share``            the part, in (0, 1], of the promise's budget that `budget` is
+    ``aside``            the part, in [0, 1), of δ that is set aside for discoveries (``operations/discover.py``)
 
     Formal guarantee. Two streams are neighbours when one row is replaced (it keeps its arrival time); the size is
     public. For any two streams that differ in the values of at most ``rows_per_person`` rows, and any set S of
@@ -87,6 +88,10 @@ class Promise:
     δ = 0: releases that are together (ε/k)-DP per row are ε-DP for k rows (group privacy of pure differential privacy).
     δ > 0: releases that are together (ρ/k²)-zCDP per row are ρ-zCDP for k rows (Bun and Steinke 2016, Proposition 1.9),
     and ρ = `rho_of` (ε, δ) makes that (ε, δ)-DP.
+
+    With some of δ ``aside``, D = `failure`, ρ is that of (ε, δ − D). Let the chances δ′ of the discoveries that read a
+    row sum to at most D. With probability at least 1 − D nothing fails, and what is left is ρ-zCDP (the proof is in
+    docs/theory/discovery.md): the whole is (ε, δ)-DP. It is for persons with one row: δ′ has no group privacy by k.
 
     With a ``share``, `budget` is that part of what keeps the promise: mechanisms whose shares sum to at most 1 keep it
     together, side by side (see `Budget.split`). A mechanism takes a promise in place of its ``epsilon``.
@@ -101,6 +106,7 @@ class Promise:
     delta: Number = 0.0
     rows_per_person: int = 1
     share: Number = 1
+    aside: Number = 0
 
     def __post_init__(self) -> None:
         exact(self.epsilon, "epsilon")
@@ -111,6 +117,13 @@ class Promise:
         if self.rows_per_person < 1:
             raise ParameterError("rows_per_person", f"must be at least 1, not {self.rows_per_person}")
         share_of(self.share, "share")
+        if self.aside != 0:
+            self._check_aside()
+
+    def _check_aside(self) -> None:
+        probability(self.aside, "aside")
+        if self.delta == 0 or self.rows_per_person != 1:
+            raise ParameterError("aside", "can be set only for a promise with delta > 0, and one row a person")
 
     @classmethod
     def of(cls, epsilon: Number | Promise, delta: Number = 0.0) -> Promise:
@@ -124,12 +137,18 @@ class Promise:
     @property
     def plain(self) -> bool:
         """Whether epsilon and delta say it all: one row per person, and the whole share."""
-        return self.rows_per_person == 1 and self.share == 1
+        return self.rows_per_person == 1 and self.share == 1 and self.aside == 0
+
+    @property
+    def failure(self) -> Fraction:
+        """D, the part of δ that is set aside for discoveries."""
+        return exact(self.delta, "delta") * exact(self.aside, "aside") if self.aside else Fraction(0)
 
     @property
     def budget(self) -> Budget:
         """The budget that all releases together may cost, per row."""
-        return _budget(self.epsilon, self.delta, self.rows_per_person, self.share)
+        delta = exact(self.delta, "delta") - self.failure if self.aside else self.delta
+        return _budget(self.epsilon, delta, self.rows_per_person, self.share)
 
 
 @lru_cache(maxsize=64, typed=True)

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import re
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from treering.cli.output import JsonFlag, Output, VaultPath, count, number, warn
-from treering.cli.rows import read_sample
+from treering.cli.rows import read_sample, row_file
 from treering.words import counted, readable, reason
-
-if TYPE_CHECKING:
-    from treering.domain.attribute import Attribute
-    from treering.domain.schema import Schema
 
 _CREATE_EXAMPLES = """Examples:
 
@@ -105,6 +98,9 @@ def create(
     rows: Annotated[
         int | None, typer.Option(parser=count, metavar="NUMBER", help='Rows that are expected, for "auto".')
     ] = None,
+    discoveries: Annotated[
+        bool, typer.Option("--discoveries", help="Set a tenth of delta aside, so that `discover` can find new values.")
+    ] = False,
     table: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="The table that the rows stay in, in another engine: below.")
     ] = None,
@@ -115,6 +111,12 @@ def create(
     infer: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Only draft a schema, from a PUBLIC sample of rows.")
     ] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="Make the vault of this PRIVATE file, and draft within the promise.")
+    ] = False,
+    draft_share: Annotated[
+        float, typer.Option(parser=number, metavar="NUMBER", help="What its rows pay for that, of the promise.")
+    ] = 0.05,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a vault: a folder for a table that grows, with one promise.
@@ -124,6 +126,11 @@ def create(
     """
     out = Output(as_json)
     _check_table(table, order, person, infer)
+    if infer is not None and private:
+        if epsilon is None or delta == 0:
+            raise typer.BadParameter("a draft within the promise needs --epsilon and --delta")
+        _draft_privately(vault, infer, epsilon, delta, name, draft_share, schema, out)
+        return
     if infer is not None:
         _draft(vault, schema, infer, out)
         return
@@ -138,7 +145,7 @@ def create(
     read = Schema.load(schema)
     options = _options(pace, guard_only, box, ways, questions)
     column = "id" if order is None else order
-    options |= {"person": person, "name": name, "key": key}
+    options |= {"person": person, "name": name, "key": key, "discoveries": discoveries}
     with Vault.create(vault, read, *given, rows=expected, table=table, order=column, **options) as made:
         _caution(epsilon, delta)
         _made(vault, made.status(), table, out)
@@ -160,6 +167,8 @@ def _options(
     return {name: value for name, value in options.items() if value is not None}
 
 
+_PROMISE: Final = "--epsilon 1 --delta 1e-9 --discoveries"
+"""The promise of the command that a draft prints."""
 _LARGE_EPSILON: Final = 10.0
 _LARGE_DELTA: Final = 1e-4
 
@@ -213,7 +222,40 @@ def _made(vault: Path, status: dict[str, Any], table: str | None, out: Output) -
     out.result(plain, show)
 
 
+def _draft_privately(
+    vault: Path,
+    file: Path,
+    epsilon: float,
+    delta: float,
+    name: str | None,
+    share: float,
+    schema: Path | None,
+    out: Output,
+) -> None:
+    """A vault of a file's rows, with a schema that tells no more of them than the promise allows."""
+    from treering.vault.vault import Vault
+
+    rows = row_file(file)
+    with Vault.create(vault, None, epsilon, delta, name=name, draft=rows, draft_share=share) as made:
+        _caution(epsilon, delta)
+        drawn, size = made.schema, made.size
+        if schema is not None:
+            drawn.save(schema)
+        plain = {"vault": str(vault), "size": size, "schema": drawn.to_dict(), "cells": drawn.cells, "share": share}
+
+    def show(shown: Output) -> None:
+        shown.line(f"{vault} is ready, with {counted(size, 'row')}. They paid {share:.3g} of the promise for:", "bold")
+        shown.line(str(drawn))
+
+    out.result(plain, show)
+
+
+_FOR_ALPHA: Final = 2**26
+"""The most cells of a mechanism that keeps one error for all answers: it has a number for each of them."""
+
+
 def _draft(vault: Path, schema: Path | None, sample: Path, out: Output) -> None:
+    from treering.domain.drafting import NOTE, WARNING, infer
 
     target = vault.with_suffix(".toml") if schema is None else schema
     if target.exists():
@@ -221,7 +263,7 @@ def _draft(vault: Path, schema: Path | None, sample: Path, out: Output) -> None:
     if not target.absolute().parent.is_dir():
         raise typer.BadParameter(f"the folder of {target} does not exist")
     draft = infer(read_sample(sample))
-    draft.schema.save(target)
+    draft.schema.save(target, NOTE)
     warn(f"Careful: {WARNING}")
     plain: dict[str, Any] = {
         "schema": str(target),
@@ -237,176 +279,6 @@ def _draft(vault: Path, schema: Path | None, sample: Path, out: Output) -> None:
             shown.line(f"Left out: {name!r}, as {why}.")
         if draft.schema.cells > _FOR_ALPHA:
             shown.line("That is for rings: with --alpha at most 2^26 can be had. Delete attributes, or join bins.")
-        shown.line(f"Then: treering create {quote(str(vault))} --schema {quote(str(target))} --epsilon 1")
+        shown.line(f"Then: treering create {quote(str(vault))} --schema {quote(str(target))} {_PROMISE}")
 
     out.result(plain, show)
-
-
-# -- drafting a schema -------------------------------------------------------------------------------------------------
-
-
-WARNING: Final = (
-    "A schema is public. Draw it up from general knowledge or from a sample that anyone may see, never from the "
-    "private rows: the values that it lists, and the ends of its ranges, would tell on them. No epsilon covers that."
-)
-
-_FOR_ALPHA: Final = 2**26
-"""The most cells of a mechanism that keeps one error for all answers: it has a number for each of them."""
-
-_MOST_CATEGORIES: Final = 50
-_MOST_INTEGERS: Final = 64
-_YEARS_TO_COME: Final = 10
-_MOST_YEARS_OF_MONTHS: Final = 50
-_BINS: Final = 8
-_NEARLY_ALL: Final = 0.9
-_NUMBER: Final = r"^\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\s*$"
-_OTHER_DATE: Final = r"\s*[0-9]{1,4}[/.-][0-9]{1,2}[/.-][0-9]{1,4}(\s.*)?"
-
-
-@dataclass(frozen=True)
-class Draft:
-    """The schema that a sample suggests."""
-
-    schema: Schema
-    left_out: dict[str, str]
-    """The columns that make no attribute, and why."""
-
-
-def infer(table: Any) -> Draft:
-    """A draft of a schema: categories for short lists of texts, small ranges of integers, other numbers with bounds and
-    bins, and dates by month.
-
-    Every attribute but a boolean one has a cell for values that the sample does not show. It has one for missing values
-    if some are missing. A column that makes no attribute is left out, and so are the widest ones while there are more
-    cells than a vault can have: every draft can be created.
-    """
-    from treering.domain.schema import MAX_CELLS, Schema
-    from treering.errors import SchemaError
-
-    attributes: dict[str, Attribute] = {}
-    left_out: dict[str, str] = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        found = _suggested(name, column, table.column_names)
-        if isinstance(found, str):
-            left_out[name] = found
-        else:
-            attributes[name] = found
-    while math.prod(each.size for each in attributes.values()) > MAX_CELLS:
-        widest = max(reversed(attributes), key=lambda name: attributes[name].size)
-        left_out[widest] = "with it there would be more than 2^62 cells"
-        del attributes[widest]
-    if not attributes:
-        raise SchemaError("no column of the sample makes an attribute: is its first line a header?")
-    return Draft(Schema(attributes), left_out)
-
-
-def _suggested(name: str, column: Any, names: list[str]) -> Attribute | str:
-    """The attribute that a column suggests, or why it suggests none: its name and its values both have a say."""
-    from treering.errors import SchemaError
-
-    if not name or '"' in name or not name.isprintable():
-        return "an attribute's name is a printable text without quotes"
-    if names.count(name) > 1:
-        return "more than one column has that name"
-    alike = next(each for each in names if each.lower() == name.lower())
-    if alike != name:
-        return f"{alike!r} differs from it in upper and lower case only"
-    try:
-        return _attribute(column)
-    except SchemaError as error:
-        return str(error)
-
-
-def _attribute(column: Any) -> Attribute | str:
-    """The attribute that a column suggests, or why it suggests none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from treering.domain.attribute import categories
-
-    missing = column.null_count > 0
-    kind = column.type
-    if pa.types.is_boolean(kind):
-        return categories(False, True, missing=missing)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return _number(column, missing or bool(pc.any(pc.is_nan(column)).as_py()))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind):
-        return _texts(column, missing)
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return _dates(column)
-    return f"its type is {kind}"
-
-
-def _texts(column: Any, missing: bool) -> Attribute | str:
-    """A short list of texts; or numbers, if nearly all of them are: `numbers` has a cell for what is none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from treering.domain.attribute import categories
-
-    values = sorted({value for value in column.to_pylist() if value is not None})
-    if not values:
-        return "it has no values"
-    if len(values) <= _MOST_CATEGORIES:
-        return categories(*values, other=True, missing=missing)
-    numbers = column.cast(pa.string()).filter(pc.match_substring_regex(column.cast(pa.string()), _NUMBER))
-    if len(numbers) >= _NEARLY_ALL * (len(column) - column.null_count):
-        return _number(numbers.cast(pa.float64()), missing)
-    if all(re.fullmatch(_OTHER_DATE, value) for value in values):
-        return "its dates are not written as 2012-01-31, the way that they are read"
-    return f"it has {len(values):,} different texts; at most {_MOST_CATEGORIES} are listed"
-
-
-def _dates(column: Any) -> Attribute | str:
-    """Months from the first year of the sample to ten years after its last; years, if that would be many months."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from treering.domain.calendar import dates
-
-    ends = pc.min_max(pc.year(column))
-    if not ends["min"].is_valid:
-        return "it has no values"
-    first, last = ends["min"].as_py(), ends["max"].as_py() + _YEARS_TO_COME
-    zone = column.type.tz if pa.types.is_timestamp(column.type) else None
-    by = "month" if last - first < _MOST_YEARS_OF_MONTHS else "year"
-    return dates(f"{first:04}-01-01", f"{last:04}-12-31", by=by, tz=zone)
-
-
-def _number(column: Any, missing: bool) -> Attribute | str:
-    """Few integers as they are; other numbers with bounds, a step for sums, and bins."""
-    import pyarrow as pa
-
-    from treering.domain.attribute import integers
-    from treering.domain.numeric import numbers
-
-    values = sorted(value for value in column.to_pylist() if value is not None and math.isfinite(value))
-    if not values:
-        return "it has no values"
-    low, high = values[0], values[-1]
-    whole = pa.types.is_integer(column.type)
-    if whole and high - low < _MOST_INTEGERS:
-        return integers(int(low), int(high), other=True, missing=missing)
-    if low == high or max(abs(low), abs(high)) >= 2**52:
-        return "its values make no bins"
-    width = _round(high - low)
-    first, last = math.floor(low / width), math.floor(high / width) + 1
-    edges = [round(place * width, 12) for place in range(first, last + 1)]
-    return numbers(edges[0], edges[-1], step=_step(values, width, (last - first) * width), edges=edges)
-
-
-def _step(values: list[float], width: float, span: float) -> float:
-    """The step that numbers have: 1, or a power of ten below it, the greatest of which all are multiples; but no less
-    than a ten-thousandth of a bin, and no less than there may be steps for."""
-    from treering.domain.numeric import MAX_STEPS
-
-    least = math.floor(math.log10(width)) - 4
-    power = next((each for each in range(0, least, -1) if all(round(v, -each) == v for v in values)), least)
-    coarse = math.ceil(math.log10(span / MAX_STEPS))
-    return float(f"1e{max(coarse, min(power, math.floor(math.log10(width))))}")
-
-
-def _round(span: float) -> float:
-    """The width of a bin: 1, 2 or 5 times a power of ten, the least with at most `_BINS` of them in the span."""
-    power = 10.0 ** math.floor(math.log10(span / _BINS))
-    return next(factor * power for factor in (1, 2, 5, 10) if span / (factor * power) <= _BINS)

@@ -18,6 +18,7 @@ _EXAMPLES = """Examples:
   treering refine clinic.treering --add ward=telehealth --add ward=hospice
   treering refine clinic.treering --edge cost=1000 --bounds cost=0:5000
   treering refine clinic.treering --until day=2040-12-31
+  treering refine clinic.treering --discovered ward          what `treering discover` has told
   treering refine clinic.treering --attributes more.toml     attributes of columns that are kept
 """
 
@@ -36,6 +37,9 @@ def refine(
     attributes: Annotated[
         Path | None, typer.Option(metavar="SCHEMA.toml", help="Attributes of columns that are kept.")
     ] = None,
+    discovered: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="List what `discover` has told of an attribute.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Make the schema finer. Costs nothing.
@@ -49,6 +53,11 @@ def refine(
     more = {} if attributes is None else dict(Schema.load(attributes).attributes)
     with writing(vault) as opened:
         values = {name: [_value(opened.schema, name, each) for each in texts] for name, texts in _named(add).items()}
+        for name in discovered or ():
+            found = opened.discovered(name)["value"].to_pylist()
+            if not found:
+                raise typer.BadParameter(f"nothing was discovered of {name} that is not listed: `discover` first")
+            values[name] = [*values.get(name, ()), *found]
         schema = opened.refine(
             add=values,
             edges={name: [_number(each) for each in texts] for name, texts in _named(edge).items()},

@@ -27,7 +27,7 @@ from treering.cli.output import (
     table_of,
     writing,
 )
-from treering.errors import DataError, ParameterError, TreeringError
+from treering.errors import ParameterError, TreeringError
 from treering.words import counted
 
 if TYPE_CHECKING:
@@ -299,40 +299,9 @@ def row_file(path: Path, delimiter: str | None = None, encoding: str | None = No
 
 def read_sample(path: Path, delimiter: str | None = None, encoding: str | None = None) -> Any:
     """The rows of a PUBLIC file as an Arrow table, with the types that its values suggest."""
-    import pyarrow as pa
-    from pyarrow import csv, feather, json, parquet
+    from treering.domain.drafting import read
 
-    file = row_file(path, delimiter, encoding)
-    try:
-        if file.ending == ".parquet":
-            return parquet.ParquetFile(path).read()  # also where a name is there twice
-        if file.ending in (".arrow", ".feather"):
-            return feather.read_table(path)
-        if not file.separated:
-            return json.read_json(path)
-        nulls = ["", "NA", "N/A", "NULL", "null", "NaN", "nan", "None"]
-        return csv.read_csv(
-            path,
-            read_options=csv.ReadOptions(encoding=file.encoding or "utf8"),
-            parse_options=csv.ParseOptions(delimiter=file.delimiter or _delimiter(file)),
-            convert_options=csv.ConvertOptions(null_values=nulls, strings_can_be_null=True),
-        )
-    except (pa.ArrowException, OSError, UnicodeError):  # may quote a value, and who knows whether it is public
-        problem = f"it is no file of {(file.ending or '').lstrip('.')}, or it is damaged"
-    raise DataError(f"{path} cannot be read: {problem}")
-
-
-def _delimiter(file: RowFile) -> str:
-    """The delimiter of a public file: the one that its first line has most often."""
-    import gzip
-
-    from treering.rowfile import DELIMITERS
-
-    opened = gzip.open if file.path.name.lower().endswith(".gz") else open
-    with opened(file.path, "rt", encoding=file.encoding or "utf-8", errors="replace") as stream:
-        line = stream.readline()
-    usual = "\t" if file.ending == ".tsv" else ","
-    return max((usual, *DELIMITERS), key=line.count)
+    return read(row_file(path, delimiter, encoding))
 
 
 def write_table(table: Any, path: Path) -> None:

@@ -21,6 +21,7 @@ from treering.domain.attribute import Attribute, Bins, Ordered, Value, bins, cat
 from treering.domain.calendar import Dates, dates
 from treering.domain.numeric import numbers
 from treering.errors import SchemaError
+from treering.lazy import loaded
 from treering.words import counted, reason
 
 MAX_CELLS: Final = 2**62
@@ -195,6 +196,15 @@ class Schema:
         pairs = zip(self.attributes.items(), reversed(codes), strict=True)
         return {name: attribute.value(code) for (name, attribute), code in pairs}
 
+    @classmethod
+    def draft(cls, path: str | Path) -> Schema:
+        """A schema drafted by looking at the rows of a file, to be read and edited: for rows that anyone may see.
+
+        Columns that make no attribute are left out: ids, texts with many values. What it lists is read off the rows.
+        """
+        drafted: Schema = loaded("treering.domain.drafting:draft")(path)  # Loaded when it is met: it reads files.
+        return drafted
+
     def to_dict(self) -> dict[str, Any]:
         """A plain form for TOML; `from_dict` reads it back."""
         return {
@@ -216,9 +226,10 @@ class Schema:
             raise SchemaError(f"a schema file has only attributes; unknown: {', '.join(unknown)}")
         return cls({name: attribute_from_dict(name, each) for name, each in attributes.items()})
 
-    def save(self, path: str | Path) -> None:
-        """Write the schema to a TOML file at ``path``."""
-        Path(path).write_text(tomli_w.dumps(self.to_dict()), encoding="utf-8")
+    def save(self, path: str | Path, note: str = "") -> None:
+        """Write the schema to a TOML file at ``path``; its first line is the ``note``, if there is one."""
+        first = f"# {note}\n" if note else ""
+        Path(path).write_text(first + tomli_w.dumps(self.to_dict()), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:

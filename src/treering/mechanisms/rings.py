@@ -22,12 +22,14 @@ import pyarrow as pa
 from treering.answer import Answer, Estimate, Guarantee
 from treering.budget.promise import Budget, Promise
 from treering.domain.attribute import OTHER, Attribute, Bins, Outside, Value
+from treering.domain.discovery import Discovery
 from treering.domain.language.items import Item, counts, under_one_lens
 from treering.domain.language.measures import Mean, Measure, Quantile, Release, Request, Sum
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query, alike
 from treering.domain.schema import Schema
 from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, QueryError
+from treering.gate import Discovered
 from treering.mechanisms.base import Answering
 from treering.mechanisms.plan import Plan, Stale, wished
 from treering.mechanisms.series import quantiles
@@ -305,6 +307,18 @@ class Rings(Answering):
             columns[f"{name}_low"] = [each.low for each in estimates]
             columns[f"{name}_high"] = [each.high for each in estimates]
         return columns
+
+    # -- values that no list has --------------------------------------------------------------------------------------
+
+    def discover(self, request: Discovery) -> Discovered:
+        """See `Gate.discover`; `found` keeps it. The rows that are looked at pay, once, beside the prices of series."""
+        with self._lock, self._taking_up():
+            return self._shelf.discover(request)
+
+    @property
+    def found(self) -> tuple[Discovered, ...]:
+        """What was discovered, the oldest first."""
+        return tuple(self._shelf.found)
 
     # -- what was never asked -----------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from treering.service.calls import RECEIVE
 from treering.service.desk import Desk, Limits
 from treering.service.pages.site import install
 from treering.service.problems import Problem, problem_of, response_of
-from treering.service.routes import around, look, questions, rows, tokens
+from treering.service.routes import around, look, questions, refining, rows, tokens
 from treering.service.routes.bodies import ProblemTold
 from treering.service.wire import answers_list
 
@@ -74,7 +74,15 @@ def make_app(desk: Desk) -> FastAPI:
         lifespan=_lifespan,
     )
     app.state.desk = desk
-    for each in (questions.router, look.router, rows.router, tokens.router, around.router, around.guarded):
+    for each in (
+        questions.router,
+        look.router,
+        rows.router,
+        refining.router,
+        tokens.router,
+        around.router,
+        around.guarded,
+    ):
         app.include_router(each)
     install(app, desk)
     for kind in (TreeringError, HTTPException):

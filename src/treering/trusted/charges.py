@@ -53,12 +53,16 @@ class Charges:
     """
 
     __slots__ = (
-        *("_behind", "_ledger", "_next_segment", "_part"),
+        *("_behind", "_ledger", "_next_segment", "_part", "aside", "failures"),
         *("first_reserved", "marks", "next_run", "runs", "segments"),
     )
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, aside: Fraction = Fraction(1)) -> None:
         self._ledger = RowLedger(budget)
+        self.aside = aside
+        """What is set aside of delta for discoveries."""
+        self.failures = RowLedger(Budget("pure", aside)) if aside else None
+        """The chances of failure of discoveries, by row: they add up."""
         self._behind = False
         """Whether some rows of leaves on record are not charged yet."""
         self._part: Filter | None = None
@@ -123,6 +127,11 @@ class Charges:
     def state(self) -> tuple[Steps, tuple[OpenSegment, ...], tuple[int, ...]]:
         """What a condensed record keeps: charges by row, segments in progress, marks."""
         return self.ledger.steps, tuple(segment.record for segment in self.segments.values()), self.marks
+
+    @property
+    def failed(self) -> Steps | None:
+        """What a condensed record keeps of the chances of failure: nothing where there were none."""
+        return None if self.failures is None or not self.failures.spent else self.failures.steps
 
     # -- charging -----------------------------------------------------------------------------------------------------
 
@@ -220,6 +229,8 @@ class Charges:
         """Continue from a condensed record."""
         self._ledger, self._behind = RowLedger(self.budget), False
         self._ledger.restore(event.steps)
+        if event.failures is not None and self.failures is not None:
+            self.failures.restore(event.failures)
         for run in event.runs:
             self._ledger.hold(run.run, self.budget.amount(run.cost))
         self.runs, self.next_run = {run.run: run for run in event.runs}, event.next_run

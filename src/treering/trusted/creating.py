@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any, Final
@@ -9,11 +10,13 @@ from typing import Any, Final
 from treering.budget.promise import Promise
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, SchemaError, VaultError
+from treering.gate import Event
 from treering.trusted import registry
 from treering.trusted.ledger import ledger as ledgers
+from treering.trusted.ledger.codec.events import codec
 from treering.trusted.ledger.disk import sync_folder
 from treering.trusted.ledger.folder import Folder, WriterLock
-from treering.trusted.ledger.lines import seal
+from treering.trusted.ledger.lines import EVENT, Line, seal
 from treering.trusted.ledger.record import Origin, mechanism_line
 from treering.trusted.ledger.shares import Spec
 from treering.trusted.reading import PERSON_KEY
@@ -48,8 +51,13 @@ def originate(
     return Origin(new_salt().hex()[:32], schema, promise, person, source, name=name, key=key)
 
 
-def create(path: str | PathLike[str], origin: Origin, first: Spec | None, wait: float) -> None:
-    """Write an empty vault. If this is interrupted, opening the folder raises `NotAVault`."""
+def create(
+    path: str | PathLike[str], origin: Origin, first: Spec | None, wait: float, events: Sequence[Event] = ()
+) -> None:
+    """Write an empty vault. If this is interrupted, opening the folder raises `NotAVault`.
+
+    ``events`` are what the first mechanism begins with: what the draft of the schema has released of the rows that are
+    appended first."""
     folder = Folder(path)
     if origin.source is not None:
         registry.part("claim")(origin, folder)
@@ -67,6 +75,8 @@ def create(path: str | PathLike[str], origin: Origin, first: Spec | None, wait: 
                 ledger.write(origin.line(), put=key)
                 if first is not None:
                     ledger.write(mechanism_line(first, {}))
+                for event in events:
+                    ledger.write(Line(EVENT, codec(origin.schema, ()).encode(event), 0))
         finally:
             ledger.close()
         for each in (folder.path, folder.path.resolve().parent):

@@ -33,6 +33,7 @@ from treering.gate import (
     Coming,
     Compared,
     Condensed,
+    Discovered,
     Event,
     ForeignReleased,
     HistogramReleased,
@@ -68,6 +69,7 @@ from treering.trusted.rows.kept import Need, Rows
 from treering.trusted.sealed import Sealed
 
 if TYPE_CHECKING:
+    from treering.domain.discovery import Discovery
     from treering.domain.problem import Minimise
     from treering.domain.tally import Tally
 
@@ -97,10 +99,12 @@ class Kernel(Sealed):
         journal: Journal,
         lens: Schema | None = None,
         operations: Operations = operation,
+        aside: Fraction = Fraction(0),
     ) -> None:
         """``lens`` is the version of the schema that is kept; None: always the newest of the rows. ``operations`` are
-        those that there are; others are refused."""
-        self._desk = Desk(rows, Charges(budget), journal, lens)
+        those that there are; others are refused. ``aside`` is what is set aside for discoveries: all is then what the
+        budget says but for a failure of this chance."""
+        self._desk = Desk(rows, Charges(budget, aside), journal, lens)
         self._retired, self._operations = False, operations
         self._process = os.getpid()
         self._restore(journal.events())
@@ -232,6 +236,10 @@ class Kernel(Sealed):
         """Held-out rows counted by what a public model says of them, plus noise."""
         return self._carry_out(Tallied, request, noise)
 
+    def discover(self, request: Discovery) -> Discovered:
+        """The values of a column that are not listed and that enough rows have, with noisy counts."""
+        return self._carry_out(Discovered, request)
+
     def prepare(self, leaves: Sequence[Coming] | None = None) -> None:
         """Have rows that stay in an engine counted for what comes next. Nothing is charged, and nothing released."""
         with self._working():
@@ -277,7 +285,9 @@ class Kernel(Sealed):
             steps, segments, marks = charges.state
             runs = charges.next_run, tuple(charges.runs.values())
             return self._write(
-                Condensed(self.size, self.spent, *runs, note, steps, charges.next_segment, segments, marks)
+                Condensed(
+                    self.size, self.spent, *runs, note, steps, charges.next_segment, segments, marks, charges.failed
+                )
             )
 
     def note(self, note: Any) -> Noted:
@@ -297,7 +307,8 @@ class Kernel(Sealed):
         with self._working():
             for run in live_runs(self.history) - self._desk.charges.runs.keys():
                 self._write(RunEnded(self.size, run, Fraction(0)))
-            new = Kernel(self._desk.rows, self.budget, self._desk.journal)
+            desk = self._desk
+            new = Kernel(desk.rows, self.budget, desk.journal, desk.lens, self._operations, desk.charges.aside)
             self._desk = new._desk  # In one step, which an interrupt cannot tear.
 
     def retire(self) -> None:

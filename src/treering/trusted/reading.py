@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
@@ -63,9 +64,9 @@ def form_of(record: Record) -> Form:
     return Form(origin.schema, persons=origin.person is not None, keys=origin.key is not None)
 
 
-def account(budget: Budget, events: tuple[Event, ...]) -> Charges:
+def account(budget: Budget, events: tuple[Event, ...], aside: Fraction = Fraction(1)) -> Charges:
     """What a history has cost each row: all of it public."""
-    charges = Charges(budget)
+    charges = Charges(budget, aside)
     for event in events:
         follow(event, charges)
     return charges
@@ -132,8 +133,9 @@ class Reading:
         if size is not None and size != record.size:
             raise DamagedVault("there are other rows in memory than on record: open the vault again")
         whole = self._recovered(record, None)
-        for spec, each in zip(record.specs, whole, strict=True):
-            account(record.origin.budget(spec), _events(each)).catch_up()
+        origin = record.origin
+        for number, (spec, each) in enumerate(zip(record.specs, whole, strict=True)):
+            account(origin.budget(spec), _events(each), origin.aside(number)).catch_up()
             for name, promised in each.commitments.items():
                 opened(name, promised, state.secrets)
         return Verified(record, None if head is None else True, list(map(_events, whole)))

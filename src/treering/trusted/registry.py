@@ -19,6 +19,7 @@ OPERATIONS: Final = {
     "foreign": "treering.trusted.operations.foreign:Foreign",
     "minimise": "treering.trusted.operations.minimise:Minimising",
     "tally": "treering.trusted.operations.minimise:Tallying",
+    "discover": "treering.trusted.operations.discover:Discovering",
     "count_persons": "treering.trusted.operations.persons:Numbering",
 }
 """The class of each registered operation, by the name of the gate's method."""
@@ -30,6 +31,7 @@ EVENTS: Final = {
     "ForeignReleased": "foreign",
     "Minimised": "minimise",
     "Tallied": "tally",
+    "Discovered": "discover",
     "PersonsCounted": "count_persons",
 }
 """The operation of each event that a registered operation releases."""
@@ -68,6 +70,8 @@ ENGINES: Final = {
 
 NAMED: Final = {
     "create": "treering.trusted.creating:create",
+    "draft": "treering.trusted.drafting:draft",
+    "finish": "treering.trusted.drafting:finish",
     "originate": "treering.trusted.creating:originate",
     "GrowingDatabase": "treering.trusted.memory.database:GrowingDatabase",
     "GrowingPoints": "treering.trusted.memory.points:GrowingPoints",

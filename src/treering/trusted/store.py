@@ -68,6 +68,8 @@ if TYPE_CHECKING:
     from treering.protocols import Gate
     from treering.trusted.creating import create as create
     from treering.trusted.creating import originate as originate
+    from treering.trusted.drafting import draft as draft
+    from treering.trusted.drafting import finish as finish
     from treering.trusted.learning.points import Bounds as Bounds
     from treering.trusted.learning.points import Samples as Samples
     from treering.trusted.learning.points import features_of as features_of
@@ -322,7 +324,8 @@ class Store(Sealed):
         number, spec = self._numbered(name)
         lens = self._record.lenses.get(name)
         able = operations(self.origin, spec)
-        self._gates[name] = gate = Kernel(self._rows, self.origin.budget(spec), self._journals[number], lens, able)
+        budget, aside = self.origin.budget(spec), self.origin.aside(number)
+        self._gates[name] = gate = Kernel(self._rows, budget, self._journals[number], lens, able, aside)
         return gate
 
     def database(self, name: str) -> Own:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
@@ -39,7 +40,7 @@ EXPECTED_ROWS: Final = 1_000_000
 
 def build(spec: Spec, db: Database, promise: Promise) -> Answering:
     """Build a mechanism over a database that opens its gate, with its share of the promise."""
-    own = Promise(promise.epsilon, promise.delta, promise.rows_per_person, spec.share)
+    own = replace(promise, share=spec.share)
     builder, known = _BUILDERS[spec.kind]
     unknown = sorted(set(spec.options) - set(known))
     if unknown:

@@ -191,6 +191,8 @@ def _promise(record: Record) -> str:
     each = f"{promise.budget.unit} {readable(float(promise.budget.total))}"
     if promise.delta:
         whole += f", delta {float(promise.delta):g}"
+    if promise.aside:
+        whole += f" ({float(promise.failure):g} of it for discoveries)"
     if rows == 1:
         return f"{whole}, for one row, for ever" + (f" ({each})" if promise.delta else "")
     return f"{whole}, for a person with up to {counted(rows, 'row')}, for ever: {each} for one row"

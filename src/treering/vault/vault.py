@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -45,6 +46,8 @@ from treering.trusted.store import (
 from treering.trusted.store import Taken as Taken
 from treering.vault.asking import Questions
 from treering.vault.changing import Change, change
+from treering.vault.discovering import DEFAULT_SHARE, Wanted, discover, discovered, part_of
+from treering.vault.drafting import DRAFT_SHARE, create_drafted
 from treering.vault.kinds import EXPECTED_ROWS, NOTES, build, choose, lowered, spec
 from treering.vault.members import Member, chosen
 from treering.vault.planning import Planned
@@ -111,7 +114,7 @@ class Vault(Sealed):
     def create(
         cls,
         path: Place,
-        schema: Schema,
+        schema: Schema | None,
         epsilon: Number,
         delta: Number = 0.0,
         alpha: Number | None = None,
@@ -124,6 +127,9 @@ class Vault(Sealed):
         name: str | None = None,
         key: str | None = None,
         rows: int = EXPECTED_ROWS,
+        discoveries: bool | Number = False,
+        draft: Place | RowFile | None = None,
+        draft_share: Number = DRAFT_SHARE,
         table: Any = None,
         order: str = "id",
         wait: float = WAIT,
@@ -132,7 +138,7 @@ class Vault(Sealed):
         """A new vault with its promise and, unless ``mechanism`` is None, a first mechanism, as `add` makes it.
 
         ``path``             the folder: a new one, or an empty one
-        ``schema``           the attributes of the rows
+        ``schema``           the attributes of the rows; None: they are drafted
         ``epsilon, delta``   the promise, for everything that ever leaves the vault
         ``alpha``            the largest error wanted for all answers ever given, as a share of the rows
         ``beta``             the probability that any answer exceeds its error
@@ -151,14 +157,29 @@ class Vault(Sealed):
         ``key``              the column, in each batch, that says which row is which, for `erase` and `correct`. A
                              digest of it is kept. None: rows cannot be told apart later
         ``rows``             the number of rows that "auto" plans for
+        ``discoveries``      the part of delta that is set aside for `discover`; True: a tenth, which makes rho smaller
+                             by about a hundredth. The first mechanism must then be rings
+        ``draft``            the file of the first rows, of which the schema is drafted within the promise: its rows are
+                             taken in, and they alone pay ``draft_share`` of the promise, and half of what is set aside
         ``table, order``     an Ibis table, or the address of one: rows stay there, and `refresh` takes in those past
                              the watermark of the column ``order``, a unique integer that only grows
         ``wait``             seconds to wait for another process that has the vault open
         ``options``          further options of the first mechanism (see `add`)
         """
-        promise = Promise(epsilon, delta, rows_per_person)
-        name = named(path) if name is None else name
-        origin = stores.originate(schema, promise, person, table, order, name, key)
+        if (schema is None) != (draft is not None):
+            raise ParameterError("schema", "is given, or drafted from the file `draft`: one of the two")
+        promise = Promise(epsilon, delta, rows_per_person, aside=part_of(discoveries or draft is not None))
+        word = named(path) if name is None else name
+        if schema is None:
+            if draft is None or mechanism not in ("auto", "rings") or (alpha, person, table, key) != (None,) * 4:
+                raise ParameterError(
+                    "draft", "is for rings over rows that are kept, without alpha, person, key or table"
+                )
+            cost = share_of(draft_share, "draft_share")
+            rings = partial(first_spec, kind="rings", share=share, alpha=None, beta=beta, rows=rows, options=options)
+            create_drafted(path, promise, draft, cost, word, wait, rings)
+            return cls.open(path, wait=wait)
+        origin = stores.originate(schema, promise, person, table, order, word, key)
         first = None
         if mechanism is not None:
             first = first_spec(origin, mechanism, share, alpha, beta, rows, options)
@@ -586,6 +607,27 @@ class Vault(Sealed):
             following = [each.spec.name for each in self._members if each.mechanism.follows_schema]
             self._store.refine(schema, following)
             return schema
+
+    def discover(
+        self,
+        column: str,
+        share: Number = DEFAULT_SHARE,
+        rows: tuple[int, int] | None = None,
+        key: str | None = None,
+        mechanism: str | None = None,
+    ) -> pa.Table:
+        """The values of an attribute that are not listed and that enough rows have: ``value``, ``count``, ``margin``.
+
+        ``column`` is one of `categories` with a cell for values not listed. ``rows`` = (a, b) looks at the rows after
+        position a, up to b, and these alone pay ``share`` of the promise: by default all rows. A value needs about six
+        times the noise in rows to be told, so the smaller the share, the more. ``key`` is an idempotency key.
+        `Vault.create` must have been called with ``discoveries``. What is told is public: `refine` may list it.
+        """
+        return discover(self._store, self._members, Wanted(column, share_of(share, "share"), rows, mechanism), key)
+
+    def discovered(self, column: str, mechanism: str | None = None) -> pa.Table:
+        """What `discover` has told of an attribute, and no version of the schema lists yet: free."""
+        return discovered(self._store, self._members, column, mechanism)
 
     def status(self) -> dict[str, Any]:
         """The public state: size, spent, remaining, the mechanisms and their guarantees, the ledger's head."""

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from support.browsing import ARTEFACTS, LONG, Visits, ask
 from support.served import Served
 
-VIEWS = ["/", "/rows", "/tokens", "/ledger"]
+VIEWS = ["/", "/rows", "/schema", "/tokens", "/ledger"]
 PHONE = 380
 
 

@@ -22,6 +22,7 @@ COMMANDS = (
     "create",
     "append",
     "refresh",
+    "discover",
     "refine",
     "ask",
     "shell",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -74,6 +74,8 @@ class KeptRings:
     """NOTE: the whole public state of `Rings`, in place of the events that led to it."""
 
     rings: tuple[KeptRing, ...]
+    found: tuple[Any, ...] = ()
+    """What was discovered: `Discovered`, each."""
 
     def unloaded(self) -> tuple[KeptRings, tuple[bytes, ...]]:
         """This note without the releases of its series, and their bytes."""
@@ -93,7 +95,8 @@ class KeptRings:
             replace(each.state, releases=next(rest)) if isinstance(each.state, KeptRoots) else each.state
             for each in self.rings
         ]
-        return KeptRings(tuple(replace(ring, state=state) for ring, state in zip(self.rings, states, strict=True)))
+        rings = tuple(replace(ring, state=state) for ring, state in zip(self.rings, states, strict=True))
+        return KeptRings(rings, self.found)
 
 
 @dataclass(frozen=True, slots=True)

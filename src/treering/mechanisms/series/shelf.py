@@ -11,9 +11,19 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from treering.arrays import Ints
+from treering.domain.discovery import Discovery
 from treering.domain.query import Query
 from treering.domain.sums import Sums, sums_of
-from treering.gate import Advanced, Condensed, Event, Noted, SegmentBegun, SegmentCondensed, SegmentEnded
+from treering.gate import (
+    Advanced,
+    Condensed,
+    Discovered,
+    Event,
+    Noted,
+    SegmentBegun,
+    SegmentCondensed,
+    SegmentEnded,
+)
 from treering.mechanisms.series.changes import Changed, Held
 from treering.mechanisms.series.ring import KeptRings, Opened, Ring, SeriesState
 from treering.protocols import Gate
@@ -31,6 +41,8 @@ class Shelf:
         """The series that the gate's history tells of."""
         self._gate, self._beta = gate, beta
         self.rings: list[Ring] = []
+        self.found: list[Discovered] = []
+        """What was discovered, the oldest first."""
         self.moves = 0
         self._segments: dict[int, Ring] = {}
         self._condensed = 0
@@ -117,6 +129,16 @@ class Shelf:
         """Whether some series has counted rows that were erased or corrected since."""
         return any(ring.changed and not ring.ended for ring in self.rings)
 
+    def discover(self, request: Discovery) -> Discovered:
+        """Have values of a column told that enough rows have."""
+        self.moves += 1
+        try:
+            event = self._gate.discover(request)
+            self.found.append(event)
+            return event
+        finally:
+            self.moves += 1
+
     def _advance(self, ring: Ring) -> None:
         ring.series.advance(self._gate)
         ring.clear()
@@ -133,6 +155,8 @@ class Shelf:
             ring = self.rings[event.series]
             self._segments[event.segment] = ring
             ring.series.follow(event)
+        elif isinstance(event, Discovered):
+            self.found.append(event)
         elif isinstance(event, Condensed):
             self._restore(event)
 
@@ -147,7 +171,7 @@ class Shelf:
 
     def condense(self) -> None:
         """Write a checkpoint."""
-        self._gate.condense(KeptRings(tuple(ring.keep() for ring in self.rings)))
+        self._gate.condense(KeptRings(tuple(ring.keep() for ring in self.rings), tuple(self.found)))
         self._condensed = self._kept
 
     @property
@@ -156,7 +180,7 @@ class Shelf:
         return sum(ring.series.kept for ring in self.rings)
 
     def _restore(self, event: Condensed) -> None:
-        self.rings, self._segments = [], {}
+        self.rings, self._segments, self.found = [], {}, list(event.note.found)
         for kept in event.note.rings:
             ring = self.made(kept.opened)
             segments = [each.begun for each in event.segments if each.begun.series == ring.number]
@@ -170,13 +194,14 @@ class Shelf:
 
     @property
     def prices(self) -> Fraction:
-        """The sum of the prices of all series."""
-        return sum((ring.series.price.total for ring in self.rings), Fraction(0))
+        """The sum of the prices of all series, and of what was discovered."""
+        found = sum((event.cost.rho for event in self.found), Fraction(0))
+        return found + sum((ring.series.price.total for ring in self.rings), Fraction(0))
 
     def fingerprint(self) -> str:
         """A hash of the public state."""
         prints = [(ring.series.price.total, ring.series.fingerprint(), ring.changed, ring.ended) for ring in self.rings]
-        return hashlib.sha256(repr(prints).encode()).hexdigest()
+        return hashlib.sha256(repr((prints, self.found)).encode()).hexdigest()
 
 
 class Shelving:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from treering.service.desk import Desk
-from treering.service.pages import asking, stewarding, visiting
+from treering.service.pages import asking, refining, stewarding, visiting
 from treering.service.pages.render import static
 from treering.service.pages.state import Board
 
@@ -27,6 +27,6 @@ async def file(request: Request, name: str) -> Response:
 def install(app: FastAPI, desk: Desk) -> None:
     """Add the page to an application."""
     app.state.board = Board(desk.vault, desk.metrics.over_time)
-    for each in (asking.router, stewarding.router, visiting.router, router):
+    for each in (asking.router, refining.router, stewarding.router, visiting.router, router):
         app.include_router(each)
     app.add_exception_handler(visiting.NotLetInError, visiting.not_let_in)

@@ -41,6 +41,8 @@ EVENTS: Final = {
     "created": "vault created",
     "mechanism": "mechanism added",
     "rows": "rows appended",
+    "refined": "schema refined",
+    "Discovered": "values discovered",
     "Opened": "series opened",
     "Advanced": "series measured",
     "SegmentBegun": "segment begun",

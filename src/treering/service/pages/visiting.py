@@ -17,7 +17,7 @@ from treering.service.routes.calling import TheDesk, known_caller
 
 router = APIRouter(include_in_schema=False)
 
-VIEWS: Final = (("/", "Ask"), ("/rows", "Rows"), ("/tokens", "Tokens"), ("/ledger", "Ledger"))
+VIEWS: Final = (("/", "Ask"), ("/rows", "Rows"), ("/schema", "Schema"), ("/tokens", "Tokens"), ("/ledger", "Ledger"))
 PIECES: Final = "/page/"
 """What the paths of pieces begin with: the script asks for them, and nobody sees their errors."""
 

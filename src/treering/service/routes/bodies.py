@@ -88,6 +88,44 @@ class PlanBody(_Sent):
     alpha: Annotated[float, Field(ge=1e-6, lt=1)] | None = None
 
 
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+Listed: TypeAlias = Annotated[str, Field(min_length=1, max_length=10_000)] | bool | int
+
+
+class RefineBody(_Sent):
+    """The next version of the schema: what is new in it."""
+
+    add: dict[Name, Annotated[list[Listed], Field(min_length=1, max_length=10_000)]] = Field(
+        default_factory=dict, description="Values to list, by attribute."
+    )
+    edges: dict[Name, Annotated[list[float], Field(min_length=1, max_length=10_000)]] = Field(
+        default_factory=dict, description="More edges of numbers and bins."
+    )
+    until: dict[Name, Annotated[str, Field(max_length=40)]] = Field(
+        default_factory=dict, description="A later last date."
+    )
+    bounds: dict[Name, Annotated[list[float], Field(min_length=2, max_length=2)]] = Field(
+        default_factory=dict, description="A wider range: low and high."
+    )
+    attributes: dict[Name, dict[str, Any]] = Field(
+        default_factory=dict, description="More attributes, of columns that are kept, as `schema` shows them."
+    )
+    discovered: Annotated[list[Name], Field(max_length=64)] = Field(
+        default_factory=list, description="Attributes that are to list what `discover` has told of them."
+    )
+
+
+class DiscoverBody(_Sent):
+    """Which column to look at, in which rows, for which price."""
+
+    column: Name
+    share: Annotated[float, Field(gt=0, le=1)] = Field(0.02, description="What the rows pay, of the promise.")
+    rows: Annotated[list[Annotated[int, Field(ge=0, le=2**60)]], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="The rows after the first of two positions, up to the second; null: all."
+    )
+    mechanism: Name | None = None
+
+
 class QuotaBody(_Sent):
     """What an analyst may use within a week; null for no limit."""
 
@@ -175,6 +213,18 @@ class TableTold(Costs):
     rows: list[list[Any]]
     margins: str | None
     size: int
+
+
+class DiscoveredTold(_Told):
+    """The values that were found, each with its noisy count and the margin of that."""
+
+    columns: list[str]
+    types: list[str]
+    rows: list[list[Any]]
+    margins: str | None
+    size: int
+    remaining: Amount
+    unit: Literal["epsilon", "rho"]
 
 
 class PriceTold(_Told):

@@ -61,6 +61,7 @@ class Origin:
                 epsilon=str(Fraction(str(promise.epsilon))),
                 delta=str(Fraction(str(promise.delta))),
                 rows_per_person=promise.rows_per_person,
+                aside=str(Fraction(str(promise.aside))),
                 person=self.person,
                 source=None if self.source is None else dict(self.source),
                 name=self.name,
@@ -73,7 +74,8 @@ class Origin:
     def of(cls, line: Line) -> Origin:
         """The origin that the first line states."""
         plain = line.plain()
-        promise = Promise(Fraction(plain["epsilon"]), Fraction(plain["delta"]) or 0.0, plain["rows_per_person"])
+        epsilon, delta, aside = (Fraction(plain[name]) for name in ("epsilon", "delta", "aside"))
+        promise = Promise(epsilon, delta or 0.0, plain["rows_per_person"], aside=aside)
         schema = Schema.from_dict(plain["schema"])
         source, name = plain["source"], plain["name"]
         return cls(plain["identity"], schema, promise, plain["person"], source, line.commitment, name, plain["key"])
@@ -81,6 +83,10 @@ class Origin:
     def budget(self, spec: Spec) -> Budget:
         """The budget that a mechanism's share is."""
         return self.promise.budget.share(spec.share)
+
+    def aside(self, number: int) -> Fraction:
+        """What a mechanism, by its number, has of what is set aside for discoveries: the first has all of it."""
+        return Fraction(0) if number else self.promise.failure
 
 
 def mechanism_line(new: Spec, lowered: Mapping[str, Fraction]) -> Line:

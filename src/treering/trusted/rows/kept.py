@@ -67,7 +67,6 @@ class Rows(Sealed):
     __slots__ = (
         "_cells",
         "_counted",
-        "_engine",
         "_gone",
         "_pieces",
         "_schema",
@@ -75,12 +74,13 @@ class Rows(Sealed):
         "_torn",
         "ahead",
         "changes",
+        "engine",
         "lock",
     )
 
     def __init__(self, schema: Schema, engine: Callable[[], Engine] = shared_engine) -> None:
         self._schema = schema
-        self._engine = engine
+        self.engine = engine
         self._size = 0
         self._gone = Gone()
         self.changes = 0
@@ -195,10 +195,13 @@ class Rows(Sealed):
     def counting(self, need: Need) -> Callable[[], Numbers]:
         """PRIVATE: what counts rows that are there now, with the lock or without it."""
         groups, edges, sums = need
-        first = max(0, bisect_right(self._pieces, edges[0], key=lambda piece: piece.first) - 1)
-        last = bisect_right(self._pieces, edges[-1] - 1, key=lambda piece: piece.first)
         read: Any = registry.part("firsts") if isinstance(sums, Capped) else tally
-        return partial(read, self._engine, self._pieces[first:last], self._schema, groups, edges, sums)
+        return partial(read, self.engine, self.pieces(edges[0], edges[-1]), self._schema, groups, edges, sums)
+
+    def pieces(self, start: int, end: int) -> list[Piece]:
+        """PRIVATE: the pieces in which rows after position ``start``, up to ``end``, lie."""
+        first = max(0, bisect_right(self._pieces, start, key=lambda piece: piece.first) - 1)
+        return self._pieces[first : bisect_right(self._pieces, end - 1, key=lambda piece: piece.first)]
 
     def need_of_cells(self, lens: Schema) -> list[Need]:
         """What `cells_of` counts when it is next read."""
@@ -246,7 +249,7 @@ class Rows(Sealed):
         if len(pieces) == 1 and isinstance(pieces[0].content, Codes):
             return pieces[0].content.cells[: pieces[0].rows].astype(np.int64, copy=False), None
         edges = (pieces[0].first, pieces[-1].last)
-        _, place, number = tally(self._engine, pieces, lens, Groups.cells(lens), edges, None)
+        _, place, number = tally(self.engine, pieces, lens, Groups.cells(lens), edges, None)
         return place, number
 
     # -- whole or torn ------------------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def test_so_they_are_by_statements_and_from_files(
         edges = cuts(beside, data)
         if len(edges) > 1:
             beside.check(data.draw(st.sampled_from(GROUPS)), edges, data.draw(st.sampled_from(SUMS)))
-    beside.rows._engine().close()
+    beside.rows.engine().close()
 
 
 def test_every_interval_of_many_small_appends() -> None:
@@ -273,7 +273,7 @@ def test_rows_that_move_into_a_file_are_the_same_rows(tmp_path: Path, used: bool
     rows.replace(0, 12, written(tmp_path, "4", values))
     assert lengths(rows) == [12]
     assert every_answer(rows) == expected
-    rows._engine().close()
+    rows.engine().close()
 
 
 @pytest.mark.parametrize("edges", [(0, 2), (1, 3), (3, 3), (5, 3), (3, 6), (-1, 3), (0, 0)])
@@ -293,7 +293,7 @@ def test_a_file_that_is_gone_is_damage(tmp_path: Path) -> None:
     (tmp_path / "part").unlink()
     with pytest.raises(DamagedVault, match="missing, or not what was written"):
         rows.tally(GROUPS[2], (0, 4))
-    rows._engine().close()
+    rows.engine().close()
 
 
 @pytest.mark.parametrize("rows", [3, 5])
@@ -303,7 +303,7 @@ def test_a_file_of_another_number_of_rows_is_noticed(tmp_path: Path, rows: int) 
     own.add_file(written(tmp_path, "part", [Value(0, 0, 0)] * rows), 4)
     with pytest.raises(EngineError, match=f"there are {rows} rows where 4 were taken in"):
         own.tally(GROUPS[2], (0, 4))
-    own._engine().close()
+    own.engine().close()
 
 
 # -- what leaves -------------------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from treering.domain.sums import Capped, Grid, Sums
 from treering.errors import DamagedVault, VaultError
 from treering.gate import (
     Crossing,
+    Discovered,
     Event,
     Fading,
     Minimised,
@@ -50,7 +51,7 @@ from treering.trusted import registry
 from treering.trusted.ledger.codec.fields import Codec, Fields
 from treering.trusted.ledger.codec.queries import Queries
 
-LATER: Final[tuple[type[Any], ...]] = (Minimised, Tallied)
+LATER: Final[tuple[type[Any], ...]] = (Minimised, Tallied, Discovered)
 """Those events: what their fields hold is loaded when one of them is met."""
 
 EVENTS: Final[tuple[type[Any], ...]] = tuple(kind for kind in get_args(Event) if kind not in LATER)
