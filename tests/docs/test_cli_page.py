@@ -97,8 +97,8 @@ def test_the_json_of_every_command_has_the_documented_fields(tmp_path: Path, mon
     keyed = ("--schema", "flights.toml", "--epsilon", 8, "--delta", 1e-6, "--key", "visit")
     csv.write_csv(flights(20_000).append_column("visit", pa.array(range(20_000))), tmp_path / "visits.csv")
     csv.write_csv(flights(9).append_column("visit", pa.array(range(9))), tmp_path / "corrected.csv")
-    for arguments in (("create", "u", *keyed), ("append", "u", "visits.csv"), ("ask", "u", "month = 1")):
-        assert treering(*arguments).code == 0
+    for given in (("create", "u", *keyed), ("append", "u", "visits.csv"), ("ask", "u", "month = 1")):
+        assert treering(*given).code == 0
     made = ("--schema", "flights.toml", "--epsilon", 8, "--delta", 1e-6, "--alpha", 0.2, "--mechanism", "pmwg")
     learnt = ("--target", "delay >= 15", "--features", "origin,month", "--share", 0.3)
     calls: dict[str, tuple[object, ...]] = {
