@@ -4,6 +4,7 @@ request or none of it."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 import treering as tr
 from support.parts import often
 from treering.budget.promise import Budget
+from treering.trusted.changes.rewriting import Rewriting
+from treering.trusted.ledger.ledger import Ledger
 from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema(
@@ -108,6 +111,28 @@ def test_the_salt_the_digests_and_the_keys_of_an_erased_row_are_gone(tmp_path: P
     assert holders(tmp_path / "vault", old[0].hex()) == []
     assert not any(old[0] in each.read_bytes() for each in (tmp_path / "vault").rglob("*") if each.is_file())
     assert holders(tmp_path / "vault", old[1]) == []
+
+
+@pytest.mark.parametrize("twin", ["the old salt is kept", "the old part is kept", "the log is not emptied"])
+def test_what_keeps_something_of_an_erased_row_is_noticed(
+    twin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken twins: with what each of them leaves, the value is read, or found by trial."""
+    if twin == "the old salt is kept":
+        honest = Rewriting._rewritten
+        monkeypatch.setattr(Rewriting, "_rewritten", lambda *given: replace(honest(*given), drop=()))
+    elif twin == "the old part is kept":
+        monkeypatch.setattr(Path, "unlink", lambda *_: None)
+    else:
+        monkeypatch.setattr(Ledger, "wipe", lambda _: None)
+    usual = often(large=40 if twin == "the old part is kept" else 10**6)
+    with made(tmp_path / "vault") as vault:
+        vault.append(rows_of(0, 60, CANARY))
+        kept = vault._store._ledger.secrets()["rows 1"].salt
+        vault.erase(keys=range(60))
+        found = [each.read_bytes() for each in (tmp_path / "vault").rglob("*") if each.is_file()]
+    usual()
+    assert any((kept if twin == "the old salt is kept" else CANARY.encode()) in each for each in found)
 
 
 def test_a_corrected_row_says_what_it_should_in_every_new_series(tmp_path: Path, sizes: tuple[int, ...]) -> None:
