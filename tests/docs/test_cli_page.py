@@ -102,7 +102,7 @@ def test_the_json_of_every_command_has_the_documented_fields(tmp_path: Path, mon
         "refresh": ("refresh", "e"),
         "ask": ("ask", "v", "month = 1"),
         "ask --dry-run": ("ask", "v", "month = 2", "--dry-run"),
-        "ask --sql": ("ask", "v", "--sql", "SELECT COUNT(*) FROM flights"),
+        "ask --sql": ("ask", "v", "--sql", "SELECT COUNT(*) FROM v"),
         "status": ("status", "v"),
         "ledger": ("ledger", "v", "--tail", 2),
         "train": ("train", "v", *learnt),

@@ -40,7 +40,9 @@ EXPLAIN SELECT …                what it would release, and its price: for noth
 \\export FILE     the last table as FILE.csv or FILE.parquet
 \\q               leave"""
 
-_STATEMENT: Final = re.compile(r"\s*(SELECT|WITH|EXPLAIN|\()", re.IGNORECASE)
+_STATEMENT: Final = re.compile(
+    r"\s*(SELECT|WITH|EXPLAIN|\(|SHOW\s+(TABLES|COLUMNS)\b|DESC(RIBE)?\s+[\w\"]+[\s;]*\Z)", re.IGNORECASE
+)
 _WORDS: Final = (
     "SELECT",
     "FROM",

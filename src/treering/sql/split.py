@@ -80,17 +80,19 @@ class Statement:
         return tuple(item.query for item in self.items) if all(item.kind == "count" for item in self.items) else None
 
 
-def split(text: str, schema: Schema, *, sums: bool = True) -> Statement:
+def split(text: str, schema: Schema, *, sums: bool = True, name: str | None = None) -> Statement:
     """The two stages of an SQL text about the attributes of ``schema``. Without ``sums``, all that is released are
-    counts: any mechanism can answer them."""
+    counts: any mechanism can answer them. ``name`` is the table's; None takes any."""
     try:
-        return _split(read(text, schema), schema, sums)
+        return _split(read(text, schema, name), schema, sums)
     except RecursionError:
         raise QueryError("the statement is nested too deeply") from None
 
 
 def _split(given: Text, schema: Schema, sums: bool) -> Statement:
     outer = given.tree.copy()
+    if given.public is not None:
+        return Statement(given, schema, (), outer, ())
     cores: list[Core] = []
     with current().together():
         for scope in list(traverse_scope(outer)):

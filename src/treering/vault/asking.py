@@ -59,7 +59,8 @@ class Questions(Sealed):
 
         if isinstance(text, Statement):
             return text
-        return split(text, self._store.schema, sums=keeps_sums(self._members, mechanism))
+        sums = keeps_sums(self._members, mechanism)
+        return split(text, self._store.schema, sums=sums, name=self._store.origin.name)
 
     # -- planning -----------------------------------------------------------------------------------------------------
 
@@ -235,10 +236,13 @@ class Questions(Sealed):
         made: Planned | None = None,
     ) -> pa.Table:
         """See `Vault.sql`."""
-        from treering.sql.answer import explained
+        from treering.sql.answer import explained, looked_up
         from treering.sql.rehearsal import rehearse
 
         check_key(key)
+        if statement.text.public is not None and not statement.text.explain:
+            self._together(bill, lambda: None)
+            return looked_up(statement)
         if made is not None:
             made.check(statement.items, mechanism, within)
         new = key is not None and not self._store.knows(key)
