@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Final
 
 import pyarrow as pa
@@ -94,10 +95,8 @@ def tables(schema: Schema, name: str | None) -> dict[str, pa.Table]:
 
 def constants(tree: exp.Expr, name: str | None) -> None:
     """Write the value of ``version()``, ``current_database()`` and ``current_schema()`` in the places of these."""
-    from treering import __version__
-
     known: Mapping[type[exp.Expr], tuple[str, str]] = {
-        exp.CurrentVersion: ("version()", f"treering {__version__}"),
+        exp.CurrentVersion: ("version()", f"treering {version('treering')}"),
         exp.CurrentDatabase: ("current_database()", name or SHORT),
         exp.CurrentSchema: ("current_schema()", _MAIN),
     }

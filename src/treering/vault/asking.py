@@ -267,6 +267,24 @@ class Questions(Sealed):
             bill.charge(error)
             raise
 
+    def released_together(
+        self, statements: Sequence[Statement], within: float | None, mechanism: str | None, bill: Bill, made: Planned
+    ) -> list[Released]:
+        """What is released for several statements: of one size of the vault, in one commit, for the price of ``made``,
+        the plan for all of their items."""
+        from treering.sql.rehearsal import rehearse
+
+        if made.most > bill.most:
+            raise Dearer(self._unit, made.most, bill.most, made)
+        for statement in statements:
+            rehearse(statement)
+
+        def released() -> list[Released]:
+            self._carried_out(made, made.items, mechanism, within, bill.most)
+            return [self._released(each, None, mechanism, within, None, bill.most) for each in statements]
+
+        return self._together(bill, released)
+
     def _released(
         self,
         statement: Statement,

@@ -184,7 +184,7 @@ def test_closed_things_are_refused(folder: Path) -> None:
     connection.close()
     connection.close()
     with pytest.raises(dbapi.InterfaceError, match="connection is closed"):
-        cursor.execute("SELECT COUNT(*) FROM visits")
+        cursor.execute("SELECT COUNT(*) FROM t")
     with pytest.raises(dbapi.InterfaceError, match="connection is closed"):
         connection.cursor()
     cursor.close()
