@@ -103,6 +103,7 @@ def test_the_json_of_every_command_has_the_documented_fields(tmp_path: Path, mon
         "ask": ("ask", "v", "month = 1"),
         "ask --dry-run": ("ask", "v", "month = 2", "--dry-run"),
         "ask --sql": ("ask", "v", "--sql", "SELECT COUNT(*) FROM v"),
+        "publish": ("publish", "v", "--to", "csv:///out", "--table", "n=SELECT COUNT(*) AS n FROM t"),
         "status": ("status", "v"),
         "ledger": ("ledger", "v", "--tail", 2),
         "train": ("train", "v", *learnt),

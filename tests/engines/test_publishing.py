@@ -19,7 +19,7 @@ SCHEMA = tr.Schema(
     }
 )
 STATEMENTS = {
-    "by_ward": 'SELECT ward, urgent, COUNT(*) AS n, AVG(cost) AS "mean cost" FROM t GROUP BY ward, urgent ORDER BY 1, 2',
+    "by_ward": 'SELECT ward, urgent, COUNT(*) AS n, AVG(cost) AS "mean cost" FROM t GROUP BY 1, 2 ORDER BY 1, 2',
     "by_day": "SELECT day, COUNT(*) AS n, SUM(cost) / 0 AS nothing FROM t GROUP BY day ORDER BY day",
 }
 ROWS = [
