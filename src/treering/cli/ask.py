@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treering.cli.output import JsonFlag, MechanismName, Output, VaultPath, left, number, unit, writing
+from treering.cli.asked import Asked, Place, TokenFile, asking
+from treering.cli.output import JsonFlag, MechanismName, Output, left, number, unit
 from treering.sql.opening import opening
 from treering.words import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from treering.vault.vault import Vault
 
 _EXAMPLES = """Examples:
 
@@ -24,9 +22,8 @@ _EXAMPLES = """Examples:
   treering ask flights.treering "delay >= 60" --within 200       pay for no more than ± 200 rows needs
   treering ask flights.treering --sql "SELECT month, COUNT(*) FROM flights WHERE delay >= 60 GROUP BY month"
   treering ask flights.treering --sql "SELECT carrier, AVG(delay), SUM(distance) FROM flights GROUP BY carrier"
+  TREERING_TOKEN=… treering ask http://127.0.0.1:8765 "delay >= 60"       a vault that a server has open
 """
-
-Told = TypeVar("Told")
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +42,7 @@ def margin(text: str) -> float:
 
 
 def ask(
-    vault: VaultPath,
+    vault: Place,
     question: Annotated[
         str | None, typer.Argument(metavar="QUESTION", help="A predicate: which rows to count.", show_default=False)
     ] = None,
@@ -64,6 +61,7 @@ def ask(
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Only guess, from earlier answers: free, without a bound.")
     ] = False,
+    token_file: TokenFile = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Ask how many rows match, and get an answer with its error."""
@@ -74,34 +72,29 @@ def ask(
     if estimate and (question is None or dry_run or within is not None or key is not None):
         raise typer.BadParameter("--estimate goes with a predicate alone")
     out = Output(as_json)
-    with writing(vault) as opened:
+    with asking(vault, token_file) as asked:
         if estimate:
-            _guess(out, opened, question or "", mechanism)
+            _guess(out, asked, question or "", mechanism)
         elif dry_run:
-            plain = _price(opened, question, sql, mechanism, within)
+            plain = asked.price(question, sql, mechanism, within)
             out.result(plain, lambda shown: _show_price(shown, plain))
         elif sql is not None:
-            table, costs = _paid(opened, lambda: opened.sql(sql, within, mechanism))
-            listed = {**table_dict(table), "size": opened.size, **costs}
-            explained = opening(sql).explain
-            out.result(listed, lambda shown: (_show_plan if explained else _show_table)(shown, table, listed))
+            _ask_table(out, asked, sql, mechanism, within)
         else:
-            _ask_one(out, opened, question or "", mechanism, key, within)
+            _ask_one(out, asked, question or "", mechanism, key, within)
 
 
 def _ask_one(
-    out: Output, vault: Vault, question: str, mechanism: str | None, key: str | None, within: float | None
+    out: Output, asked: Asked, question: str, mechanism: str | None, key: str | None, within: float | None
 ) -> None:
-    (query,) = vault.queries([question], mechanism)
-    answer, costs = _paid(vault, lambda: vault.ask(query, mechanism, key, within))
-    plain = {"question": str(query), **answer.to_dict(), **costs}
+    read, answer, costs = asked.ask(question, mechanism, key, within)
+    plain = {"question": read, **answer.to_dict(), **costs}
     out.result(plain, lambda shown: show(shown, plain))
 
 
-def _guess(out: Output, vault: Vault, question: str, mechanism: str | None) -> None:
-    (query,) = vault.queries([question], mechanism)
-    answer = vault.ask(query, mechanism, estimate=True)
-    plain = {"question": str(query), **answer.to_dict()}
+def _guess(out: Output, asked: Asked, question: str, mechanism: str | None) -> None:
+    read, answer = asked.guess(question, mechanism)
+    plain = {"question": read, **answer.to_dict()}
     out.result(
         plain,
         lambda shown: shown.line(
@@ -111,33 +104,14 @@ def _guess(out: Output, vault: Vault, question: str, mechanism: str | None) -> N
     )
 
 
-def _paid(vault: Vault, asked: Callable[[], Told]) -> tuple[Told, dict[str, Any]]:
-    """What asking gives, and what it has cost."""
-    newest = max(1, vault.size)  # It pays for what earlier rows have paid for before.
-    before = vault.left(newest)
-    told = asked()
-    cost, remaining = before - vault.left(newest), vault.total - vault.spent
-    return told, {"cost": max(0.0, cost), "remaining": max(0.0, remaining), **_promise(vault)}
+def _ask_table(out: Output, asked: Asked, sql: str, mechanism: str | None, within: float | None) -> None:
+    table, size, costs = asked.table(sql, mechanism, within)
+    listed = {**table_dict(table), "size": size, **costs}
+    explained = opening(sql).explain
+    out.result(listed, lambda shown: (_show_plan if explained else _show_table)(shown, table, listed))
 
 
 # -- what it would cost ------------------------------------------------------------------------------------------------
-
-
-def _price(
-    vault: Vault, question: str | None, sql: str | None, mechanism: str | None, within: float | None
-) -> dict[str, Any]:
-    """What asking costs, or the most that it could."""
-    if sql is not None:
-        price = vault.price_sql(sql, within, mechanism)
-    else:
-        price = vault.price_many([question or ""], mechanism, within)
-    return {**price._asdict(), **_promise(vault)}
-
-
-def _promise(vault: Vault) -> dict[str, Any]:
-    """What costs are measured by, and whether there are any more."""
-    epsilon = float(vault.promise.epsilon)
-    return {"unit": vault.unit, "total": vault.total, "epsilon": epsilon, "settled": vault.settled}
 
 
 def _show_price(out: Output, plain: dict[str, Any]) -> None:

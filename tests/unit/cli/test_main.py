@@ -24,6 +24,7 @@ COMMANDS = (
     "refresh",
     "refine",
     "ask",
+    "publish",
     "shell",
     "status",
     "ledger",
