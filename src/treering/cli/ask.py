@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treering.cli.asked import Asked, Place, TokenFile, asking
+from treering.cli.asking.asked import Asked, Place, TokenFile, asking
 from treering.cli.output import JsonFlag, MechanismName, Output, left, number, unit
 from treering.sql.opening import opening
 from treering.words import counted

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from treering.cli.asked import Place, TokenFile, is_address, token
+from treering.cli.asking.asked import Place, TokenFile, is_address, token
 from treering.cli.output import JsonFlag, Output, VaultPath, amount, origin, reading, table_of, unit
 from treering.words import counted, left_out
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from treering.cli import ask, audit, bench, create, demo, look, mcp, plan, publish, refine, rows, serve, shell, synth
+from treering.cli import ask, audit, bench, create, demo, look, mcp, plan, refine, rows, serve, shell, synth
+from treering.cli.asking import publish
 from treering.cli.output import INTERRUPTED, fail
 
 STOPPED: Final = (

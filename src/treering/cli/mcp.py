@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from treering.cli.asked import Place, TokenFile, is_address, token
+from treering.cli.asking.asked import Place, TokenFile, is_address, token
 from treering.cli.output import number, writing
 from treering.lazy import missing
 

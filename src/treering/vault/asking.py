@@ -237,7 +237,7 @@ class Questions(Sealed):
     ) -> pa.Table:
         """See `Vault.sql`."""
         from treering.sql.answer import explained, looked_up
-        from treering.sql.rehearsal import rehearse
+        from treering.sql.finishing.rehearsal import rehearse
 
         check_key(key)
         if statement.text.public is not None and not statement.text.explain:
@@ -272,7 +272,7 @@ class Questions(Sealed):
     ) -> list[Released]:
         """What is released for several statements: of one size of the vault, in one commit, for the price of ``made``,
         the plan for all of their items."""
-        from treering.sql.rehearsal import rehearse
+        from treering.sql.finishing.rehearsal import rehearse
 
         if made.most > bill.most:
             raise Dearer(self._unit, made.most, bill.most, made)

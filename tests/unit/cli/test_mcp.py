@@ -15,7 +15,7 @@ from support.agents import conversation, plain, table, text
 from support.cli import treering
 from support.served import serving
 from treering.cli import mcp
-from treering.cli.asked import TOKEN, token
+from treering.cli.asking.asked import TOKEN, token
 from treering.vault.vault import Vault
 
 

@@ -10,7 +10,7 @@ import pytest
 from support.agents import table
 from support.cli import refused, treering
 from support.served import Served, serving
-from treering.cli.asked import TOKEN, is_address
+from treering.cli.asking.asked import TOKEN, is_address
 
 
 @pytest.fixture
