@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treering.cli.asking.asked import Asked, Place, TokenFile, asking
-from treering.cli.output import JsonFlag, MechanismName, Output, left, number, unit
+from treering.cli.asking.asked import Asked, Place, TokenFile, asking, margin
+from treering.cli.output import JsonFlag, MechanismName, Output, left, unit
 from treering.sql.opening import opening
 from treering.words import counted
 
@@ -29,16 +29,6 @@ _EXAMPLES = """Examples:
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(epilog=_EXAMPLES)(ask)
-
-
-def margin(text: str) -> float:
-    """A margin as people type it: rows, or a percentage of them."""
-    value = number(text.removesuffix("%"))
-    if not text.endswith("%"):
-        return value
-    if value >= 100:
-        raise typer.BadParameter(f"{text} is all rows, or more: a share of them is below 100%")
-    return value / 100
 
 
 def ask(

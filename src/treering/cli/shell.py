@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from treering.cli.ask import margin, show_notes, show_table
+from treering.cli.ask import show_notes, show_table
+from treering.cli.asking.asked import margin
 from treering.cli.output import Output, VaultPath, amount, message_of, unit, writing
 from treering.errors import ParameterError, QueryError, TreeringError
 from treering.words import counted

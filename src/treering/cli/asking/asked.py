@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, TypeAlias, Ty
 
 import typer
 
-from treering.cli.output import writing
+from treering.cli.output import number, writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,6 +51,16 @@ class Asked(Protocol):
 
 
 _Answered: TypeAlias = "tuple[str, Answer, Costs]"
+
+
+def margin(text: str) -> float:
+    """A margin as people type it: rows, or a percentage of them."""
+    value = number(text.removesuffix("%"))
+    if not text.endswith("%"):
+        return value
+    if value >= 100:
+        raise typer.BadParameter(f"{text} is all rows, or more: a share of them is below 100%")
+    return value / 100
 
 
 def is_address(vault: str) -> bool:

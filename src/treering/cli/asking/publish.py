@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treering.cli.ask import margin
+from treering.cli.asking.asked import margin
 from treering.cli.output import JsonFlag, MechanismName, Output, VaultPath, unit, writing
 from treering.words import counted
 

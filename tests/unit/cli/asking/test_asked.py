@@ -71,5 +71,5 @@ def test_a_token_is_read_from_a_file(served: Served, tmp_path: Path, monkeypatch
 def test_rejects_vault_that_is_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TOKEN, "treering_x")
     assert treering("ask", "http://127.0.0.1:9", "month = 1").code == 1
-    assert is_address("https://host")
+    assert is_address("http://127.0.0.1:9")
     assert not is_address("data/http")

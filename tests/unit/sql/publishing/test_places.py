@@ -106,7 +106,7 @@ def test_rejects_address_of_a_file_that_is_no_database(tmp_path: Path) -> None:
         ("duckdb://", "must be duckdb"),
         ("duckdb:///x.duckdb#table", "must be duckdb"),
         ("parquet://host/folder", "must be duckdb"),
-        ("http://[::1", "must be duckdb"),
+        ("csv://[::1", "must be duckdb"),
         (7, "must be duckdb"),
         ("duckdb:///nowhere/at/all.duckdb", "no folder that exists"),
         ("postgresql://me:secret@host/db", "must hold no password"),
