@@ -65,7 +65,7 @@ def _predicates() -> Iterator[str]:
 
 def _statements() -> Iterator[str]:
     return (
-        f"SELECT origin, COUNT(*) AS n FROM flights WHERE month <= {month} AND carrier = '{carrier}' GROUP BY 1"
+        f"SELECT origin, COUNT(*) AS n FROM t WHERE month <= {month} AND carrier = '{carrier}' GROUP BY 1"
         for month, carrier in itertools.product(range(1, 12), CARRIERS)
     )
 

@@ -29,9 +29,9 @@ FILE: Final = "flights.parquet"
 MOST: Final = 500_000_000
 """The most bytes of memory."""
 QUESTIONS: Final = (
-    "SELECT carrier, month, COUNT(*) AS n FROM rows GROUP BY carrier, month",
-    "SELECT COUNT(*) AS n FROM rows WHERE fare <= 37.5",
-    "SELECT origin, SUM(fare) AS s FROM rows GROUP BY origin",
+    "SELECT carrier, month, COUNT(*) AS n FROM t GROUP BY carrier, month",
+    "SELECT COUNT(*) AS n FROM t WHERE fare <= 37.5",
+    "SELECT origin, SUM(fare) AS s FROM t GROUP BY origin",
 )
 
 

@@ -348,8 +348,8 @@ QUESTIONS: list[tuple[object, ...]] = [
     ("month = 3", "--mechanism", "magic"),
     ("month = NULL", "--dry-run"),
     ("origin = JFK", "--dry-run"),
-    *[("--sql", f"SELECT {what} FROM flights") for what in ("AVG(month)", "SUM(origin)", "*", "STDDEV(month)")],
-    ("--sql", "SELECT month, COUNT(*) FROM flights GROUP BY month"),
+    *[("--sql", f"SELECT {what} FROM t") for what in ("AVG(month)", "SUM(origin)", "*", "STDDEV(month)")],
+    ("--sql", "SELECT month, COUNT(*) FROM t GROUP BY month"),
 ]
 
 

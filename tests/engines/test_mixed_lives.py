@@ -191,7 +191,7 @@ class Life:
         """Counts and sums by group, through SQL."""
         if not self.plain:
             return
-        text = "SELECT ward, COUNT(*) AS n, SUM(cost) AS s FROM rows WHERE code >= 0 GROUP BY ward"
+        text = "SELECT ward, COUNT(*) AS n, SUM(cost) AS s FROM t WHERE code >= 0 GROUP BY ward"
         found = {row["ward"]: (row["n"], row["s"] or 0) for row in self.vault.sql(text, mechanism="rings").to_pylist()}
         ward = self.vault.schema.attributes["ward"]
         assert isinstance(ward, Categories)

@@ -46,6 +46,18 @@ def test_a_batch_is_paid_for_together(desk: Office) -> None:
     assert [answer_of(each) for each in told["answers"]] == desk.vault.ask_many(texts)
 
 
+def test_what_there_is_to_ask_about_is_free(desk: Office) -> None:
+    headers = desk.known("analyst")
+    for text, rows in (("SHOW TABLES", [["v"]]), ("SELECT 1 AS one", [[1]])):
+        told = desk.ask(headers, sql=text).json()
+        assert (told["rows"], told["cost"]) == (rows, 0)
+    columns = desk.ask(headers, sql="SELECT column_name FROM information_schema.columns ORDER BY ordinal_position")
+    assert columns.json()["rows"] == [[name] for name in SCHEMA.names]
+    refused = desk.ask(headers, sql="SELECT COUNT(*) FROM vv")
+    assert (refused.status_code, refused.json()["code"]) == (422, "bad_query")
+    assert "did you mean v?" in refused.json()["detail"]
+
+
 def test_a_price_is_what_is_then_paid(desk: Office) -> None:
     headers, body = desk.known("analyst"), {"queries": ["month = 3 AND late = 'yes'"]}
     price = desk.ask(headers, dry_run=True, **body).json()

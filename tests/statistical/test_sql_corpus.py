@@ -24,7 +24,7 @@ LEAST = 0.92
 @pytest.fixture(scope="module")
 def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tr.Vault]:
     path = Path(tmp_path_factory.mktemp("corpus")) / "flights.treering"
-    with tr.Vault.create(path, SCHEMA, epsilon=10.0, delta=1e-6, beta=1e-6) as opened:
+    with tr.Vault.create(path, SCHEMA, epsilon=10.0, delta=1e-6, beta=1e-6, name="flights") as opened:
         opened.append(table())
         yield opened
 

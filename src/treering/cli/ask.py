@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treering.cli.output import JsonFlag, MechanismName, Output, VaultPath, left, number, unit, writing
+from treering.cli.asking.asked import Asked, Place, TokenFile, asking, margin
+from treering.cli.output import JsonFlag, MechanismName, Output, left, unit
 from treering.sql.opening import opening
 from treering.words import counted
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from treering.domain.language.wants import Wants
-    from treering.vault.vault import Vault
 
 _EXAMPLES = """Examples:
 
@@ -26,9 +25,8 @@ _EXAMPLES = """Examples:
   treering ask flights.treering "delay >= 60" --within 200       pay for no more than ± 200 rows needs
   treering ask flights.treering --sql "SELECT month, COUNT(*) FROM flights WHERE delay >= 60 GROUP BY month"
   treering ask flights.treering --sql "SELECT carrier, AVG(delay), SUM(distance) FROM flights GROUP BY carrier"
+  TREERING_TOKEN=… treering ask http://127.0.0.1:8765 "delay >= 60"       a vault that a server has open
 """
-
-Told = TypeVar("Told")
 
 
 def register(app: typer.Typer) -> None:
@@ -36,18 +34,8 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=_EXAMPLES)(ask)
 
 
-def margin(text: str) -> float:
-    """A margin as people type it: rows, or a percentage of them."""
-    value = number(text.removesuffix("%"))
-    if not text.endswith("%"):
-        return value
-    if value >= 100:
-        raise typer.BadParameter(f"{text} is all rows, or more: a share of them is below 100%")
-    return value / 100
-
-
 def ask(
-    vault: VaultPath,
+    vault: Place,
     question: Annotated[
         str | None, typer.Argument(metavar="QUESTION", help="A predicate: which rows to count.", show_default=False)
     ] = None,
@@ -72,6 +60,7 @@ def ask(
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Only guess, from earlier answers: free, without a bound.")
     ] = False,
+    token_file: TokenFile = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Ask how many rows match, and get an answer with its error."""
@@ -89,41 +78,35 @@ def ask(
     from treering.domain.language.wants import Wants
 
     out, wants = Output(as_json), Wants("persons" if persons else "rows", per_person)
-    with writing(vault) as opened:
+    with asking(vault, token_file) as asked:
         if estimate:
-            _guess(out, opened, question or "", mechanism)
+            _guess(out, asked, question or "", mechanism)
         elif dry_run:
-            plain = _price(opened, question, sql, mechanism, within, wants)
+            plain = asked.price(question, sql, mechanism, within, wants)
             out.result(plain, lambda shown: _show_price(shown, plain))
         elif sql is not None:
-            table, costs = _paid(opened, lambda: opened.sql(sql, within, mechanism, per_person=per_person))
-            listed = {**table_dict(table), "size": opened.size, **costs}
-            explained = opening(sql).explain
-            out.result(listed, lambda shown: (_show_plan if explained else _show_table)(shown, table, listed))
+            _ask_table(out, asked, sql, mechanism, within, per_person)
         else:
-            _ask_one(out, opened, question or "", mechanism, key, within, wants)
+            _ask_one(out, asked, question or "", mechanism, key, within, wants)
 
 
 def _ask_one(
     out: Output,
-    vault: Vault,
+    asked: Asked,
     question: str,
     mechanism: str | None,
     key: str | None,
     within: float | None,
     wants: Wants,
 ) -> None:
-    (query,) = vault.queries([question], mechanism)
-    given: Any = {"count": wants.count, "per_person": wants.per_person}
-    answer, costs = _paid(vault, lambda: vault.ask(query, mechanism, key, within, **given))
-    plain = {"question": str(query), **answer.to_dict(), **costs}
+    read, answer, costs = asked.ask(question, mechanism, key, within, wants)
+    plain = {"question": read, **answer.to_dict(), **costs}
     out.result(plain, lambda shown: show(shown, plain))
 
 
-def _guess(out: Output, vault: Vault, question: str, mechanism: str | None) -> None:
-    (query,) = vault.queries([question], mechanism)
-    answer = vault.ask(query, mechanism, estimate=True)
-    plain = {"question": str(query), **answer.to_dict()}
+def _guess(out: Output, asked: Asked, question: str, mechanism: str | None) -> None:
+    read, answer = asked.guess(question, mechanism)
+    plain = {"question": read, **answer.to_dict()}
     out.result(
         plain,
         lambda shown: shown.line(
@@ -133,34 +116,16 @@ def _guess(out: Output, vault: Vault, question: str, mechanism: str | None) -> N
     )
 
 
-def _paid(vault: Vault, asked: Callable[[], Told]) -> tuple[Told, dict[str, Any]]:
-    """What asking gives, and what it has cost."""
-    newest = max(1, vault.size)  # It pays for what earlier rows have paid for before.
-    before = vault.left(newest)
-    told = asked()
-    cost, remaining = before - vault.left(newest), vault.total - vault.spent
-    return told, {"cost": max(0.0, cost), "remaining": max(0.0, remaining), **_promise(vault)}
+def _ask_table(
+    out: Output, asked: Asked, sql: str, mechanism: str | None, within: float | None, per_person: int | None
+) -> None:
+    table, size, costs = asked.table(sql, mechanism, within, per_person)
+    listed = {**table_dict(table), "size": size, **costs}
+    explained = opening(sql).explain
+    out.result(listed, lambda shown: (_show_plan if explained else _show_table)(shown, table, listed))
 
 
 # -- what it would cost ------------------------------------------------------------------------------------------------
-
-
-def _price(
-    vault: Vault, question: str | None, sql: str | None, mechanism: str | None, within: float | None, wants: Wants
-) -> dict[str, Any]:
-    """What asking costs, or the most that it could."""
-    if sql is not None:
-        price = vault.price_sql(sql, within, mechanism, per_person=wants.per_person)
-    else:
-        asked = [question or ""]
-        price = vault.price_many(asked, mechanism, within, count=wants.count, per_person=wants.per_person)
-    return {**price._asdict(), **_promise(vault)}
-
-
-def _promise(vault: Vault) -> dict[str, Any]:
-    """What costs are measured by, and whether there are any more."""
-    epsilon = float(vault.promise.epsilon)
-    return {"unit": vault.unit, "total": vault.total, "epsilon": epsilon, "settled": vault.settled}
 
 
 def _show_price(out: Output, plain: dict[str, Any]) -> None:

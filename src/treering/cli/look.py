@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from treering.cli.asking.asked import Place, TokenFile, is_address, token
 from treering.cli.output import JsonFlag, Output, VaultPath, amount, origin, reading, table_of, unit
 from treering.words import counted, left_out, reason
 
@@ -17,6 +18,7 @@ _STATUS_EXAMPLES = """Examples:
 \b
   treering status flights.treering
   treering status flights.treering --json | jq .remaining
+  TREERING_TOKEN=… treering status http://127.0.0.1:8765
 """
 _REPORT_EXAMPLES = """Examples:
 
@@ -46,12 +48,25 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=_VERIFY_EXAMPLES)(verify)
 
 
-def status(vault: VaultPath, as_json: JsonFlag = False) -> None:
+def status(vault: Place, token_file: TokenFile = None, as_json: JsonFlag = False) -> None:
     """A vault's rows, promise, spent budget and mechanisms."""
+    plain = _served(vault, token_file) if is_address(vault) else _kept(Path(vault))
+    Output(as_json).result(plain, lambda out: show_status(out, plain))
+
+
+def _kept(vault: Path) -> dict[str, Any]:
+    """The status of a vault in a folder."""
     made = origin(vault)
     source = made["source"] or {}
-    plain = {**reading(vault).status(), "table": table_of(made), "order": source.get("order")}
-    Output(as_json).result(plain, lambda out: show_status(out, plain))
+    return {**reading(vault).status(), "table": table_of(made), "order": source.get("order")}
+
+
+def _served(address: str, token_file: Path | None) -> dict[str, Any]:
+    """The status of a vault on a server, which keeps to itself where the rows are."""
+    from treering.client import connect
+
+    with connect(address, token(token_file)) as client:
+        return {**client.status(), "table": None, "order": None}
 
 
 def report(

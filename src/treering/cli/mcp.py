@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -11,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from treering.cli.asking.asked import Place, TokenFile, is_address, token
 from treering.cli.output import number, writing
 from treering.lazy import missing
 
 if TYPE_CHECKING:
     from treering.agents.desk import Desk
-
-TOKEN: Final = "TREERING_TOKEN"
-"""The environment variable that holds the token for a server."""
 
 QUOTA: Final = 0.25
 """The part of the promise that an agent may spend, unless another is given."""
@@ -47,9 +44,7 @@ def part(text: str) -> float:
 
 
 def mcp(
-    vault: Annotated[
-        str, typer.Argument(metavar="VAULT", help="The vault's folder, or the address of a server.", show_default=False)
-    ],
+    vault: Place,
     quota_answers: Annotated[
         int | None,
         typer.Option(metavar="NUMBER", help="How many paid answers it may have. [default: no limit]", min=0),
@@ -57,9 +52,7 @@ def mcp(
     quota_budget: Annotated[
         float | None, typer.Option(parser=part, metavar="PART", help="The part of the promise to spend. [default: 25%]")
     ] = None,
-    token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help=f"A file with the token for a server. [default: ${TOKEN}]")
-    ] = None,
+    token_file: TokenFile = None,
 ) -> None:
     """Let a language model's agent ask, with a quota.
 
@@ -78,7 +71,7 @@ def mcp(
 
 @contextmanager
 def _desk(vault: str, answers: int | None, budget: float | None, token_file: Path | None) -> Iterator[Desk]:
-    if vault.partition("://")[0] in ("http", "https"):
+    if is_address(vault):
         if answers is not None or budget is not None:
             raise typer.BadParameter(
                 "a server has a quota for each token: --quota-answers and --quota-budget are for folders"
@@ -93,11 +86,3 @@ def _desk(vault: str, answers: int | None, budget: float | None, token_file: Pat
 
     with writing(Path(vault)) as opened:
         yield VaultDesk(opened, answers, QUOTA if budget is None else budget)
-
-
-def token(file: Path | None) -> str:
-    """The token, from a file or from the environment: not from the command line, which other users can see."""
-    found = file.read_text(encoding="utf-8") if file is not None else os.environ.get(TOKEN, "")
-    if not found.strip():
-        raise typer.BadParameter(f"a server wants a token: put it into {TOKEN}, or into a file for --token-file")
-    return found.strip()

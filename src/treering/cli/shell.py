@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from treering.cli.ask import margin, show_notes, show_table
+from treering.cli.ask import show_notes, show_table
+from treering.cli.asking.asked import margin
 from treering.cli.output import Output, VaultPath, amount, message_of, unit, writing
 from treering.errors import ParameterError, QueryError, TreeringError
 from treering.words import counted
@@ -40,7 +41,9 @@ EXPLAIN SELECT …                what it would release, and its price: for noth
 \\export FILE     the last table as FILE.csv or FILE.parquet
 \\q               leave"""
 
-_STATEMENT: Final = re.compile(r"\s*(SELECT|WITH|EXPLAIN|\()", re.IGNORECASE)
+_STATEMENT: Final = re.compile(
+    r"\s*(SELECT|WITH|EXPLAIN|\(|SHOW\s+(TABLES|COLUMNS)\b|DESC(RIBE)?\s+[\w\"]+[\s;]*\Z)", re.IGNORECASE
+)
 _WORDS: Final = (
     "SELECT",
     "FROM",

@@ -53,6 +53,11 @@ def answer(statement: Statement, told: Sequence[Estimate], noise: Floats | None,
     return found.replace_schema_metadata({MARK: str(size).encode(), HOLDING: held, NOTES: said})
 
 
+def looked_up(statement: Statement) -> pa.Table:
+    """The table that answers a statement about public tables."""
+    return run(statement.outer, statement.text.public or {})
+
+
 def column_names(statement: Statement) -> list[str]:
     """What the columns are called: as DuckDB would call them."""
     original, schema, outer = statement.text.original, statement.schema, statement.outer

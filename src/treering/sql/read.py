@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sqlglot import ErrorLevel, ParseError, exp
 from sqlglot.dialects.dialect import Dialect
@@ -24,13 +24,16 @@ from treering.domain.language.parse import LETTER
 from treering.domain.schema import Schema
 from treering.domain.text import MAX_LENGTH
 from treering.errors import QueryError
-from treering.sql import sources
+from treering.sql import catalogue, sources
 from treering.sql.bounds import check_correlated, check_expansion, check_tokens
 from treering.sql.nodes import MAX_NODES, check
 from treering.sql.opening import SELECTS, opening
 from treering.sql.sources import People, marked
 from treering.sql.spelling import TROUBLE
 from treering.sql.steps import bucketed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TABLE: Final = "table_of_rows"
 """The name that the one table has in a tree."""
@@ -55,20 +58,27 @@ class Text:
     tree: exp.Expr
     explain: bool
     """Whether the statement begins with EXPLAIN: nothing is to be released."""
+    public: Mapping[str, pa.Table] | None = None
+    """The public tables that it is about; None: it is about the rows."""
 
 
-def read(text: str, schema: Schema, people: People | None = None) -> Text:
-    """The tree of a statement about the attributes of ``schema``, and about persons where they are known."""
+def read(text: str, schema: Schema, people: People | None = None, name: str | None = None) -> Text:
+    """The tree of a statement about the attributes of ``schema``, and about persons where they are known; of a table
+    that is called ``name``: None takes any name."""
     if not isinstance(text, str):
         raise QueryError(f"a statement is a text, not {type(text).__name__}")
     if len(text) > MAX_LENGTH:
         raise QueryError(f"the statement has {len(text):,} characters; at most {MAX_LENGTH:,} are read")
     take(LETTER * len(text))
     begin = opening(text)
-    if not begin.empty and begin.word not in SELECTS:
+    asks = begin.word in catalogue.SHOWS
+    if not begin.empty and begin.word not in SELECTS and not asks:
         raise QueryError("only SELECT statements are answered: rows are added with append")
     try:
-        original = _one_table(_inlined(_parsed(begin.body)))
+        given = _inlined(_parsed(catalogue.shown(begin.body, name) if asks else begin.body, name))
+        if catalogue.is_public(given):
+            return _about_public(given, catalogue.tables(schema, name), begin.explain)
+        original = _one_table(given, name)
         check(original)
         check_expansion(original, len(sources.columns(schema)))
         check_deadline()
@@ -80,7 +90,14 @@ def read(text: str, schema: Schema, people: People | None = None) -> Text:
         raise QueryError("the statement is nested too deeply") from None
 
 
-def _parsed(text: str) -> exp.Expr:
+def _about_public(tree: exp.Expr, public: Mapping[str, pa.Table], explain: bool) -> Text:
+    """A statement about public tables."""
+    check(tree)
+    check_expansion(tree, max(table.num_columns for table in public.values()))
+    return Text(tree, catalogue.resolved(tree.copy(), public), explain, public)
+
+
+def _parsed(text: str, name: str | None) -> exp.Expr:
     """The one SELECT of a text, of allowed nodes only."""
     dialect = Dialect.get_or_raise(next((name for name, mark in _DIALECTS.items() if mark.search(text)), "duckdb"))
     try:
@@ -97,6 +114,7 @@ def _parsed(text: str) -> exp.Expr:
     tree = _bare(trees[0])
     if not isinstance(tree, exp.Query):
         raise QueryError("only SELECT statements are answered: rows are added with append")
+    catalogue.constants(tree, name)
     _simplify(tree)
     _check_tables(tree)
     check(tree)
@@ -209,7 +227,7 @@ def _put(tree: exp.Expr, known: dict[str, _Named], room: int) -> int:
     return room
 
 
-def _one_table(tree: exp.Expr) -> exp.Expr:
+def _one_table(tree: exp.Expr, name: str | None) -> exp.Expr:
     """The tree with its one table called `TABLE`, under the name or alias that it was given."""
     names = dict.fromkeys(table.name.lower() for table in tree.find_all(exp.Table))
     if len(names) > 1:
@@ -217,6 +235,7 @@ def _one_table(tree: exp.Expr) -> exp.Expr:
     if not names:
         raise QueryError("the statement asks about no table: SELECT COUNT(*) FROM t, say")
     for table in list(tree.find_all(exp.Table)):
+        catalogue.check_name(table.name, name)
         alias = exp.TableAlias(this=exp.to_identifier(table.alias or table.name, quoted=True))
         renamed = exp.Table(this=exp.to_identifier(TABLE, quoted=True), alias=alias)
         renamed.set("joins", table.args.get("joins"))

@@ -85,16 +85,22 @@ class Statement:
 
 
 def split(
-    text: str, schema: Schema, *, sums: bool = True, people: People | None = None, per_person: int | None = None
+    text: str,
+    schema: Schema,
+    *,
+    sums: bool = True,
+    people: People | None = None,
+    per_person: int | None = None,
+    name: str | None = None,
 ) -> Statement:
     """The two stages of an SQL text about the attributes of ``schema``. Without ``sums``, all that is released are
     counts: any mechanism can answer them. ``people`` are whose the rows are; ``per_person`` is the most rows of each
-    that count, which a hint may state, too."""
+    that count, which a hint may state, too. ``name`` is the table's; None takes any."""
     try:
         plain, hint = hinted(text) if isinstance(text, str) else (text, None)
         wants = Wants("rows", _one_cap(per_person, hint))
         wants = wants.of(None if people is None else people.column, 1 if people is None else people.limit)
-        return _split(read(plain, schema, people), schema, sums, people, wants.per_person or 0)
+        return _split(read(plain, schema, people, name), schema, sums, people, wants.per_person or 0)
     except RecursionError:
         raise QueryError("the statement is nested too deeply") from None
 
@@ -107,6 +113,8 @@ def _one_cap(given: int | None, hint: int | None) -> int | None:
 
 def _split(given: Text, schema: Schema, sums: bool, people: People | None, cap: int) -> Statement:
     outer = given.tree.copy()
+    if given.public is not None:
+        return Statement(given, schema, (), outer, ())
     cores: list[Core] = []
     with current().together():
         for scope in list(traverse_scope(outer)):

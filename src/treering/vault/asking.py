@@ -65,7 +65,7 @@ class Questions(Sealed):
         origin = self._store.origin
         people = None if origin.person is None else People(origin.person, origin.promise.rows_per_person)
         sums = keeps_sums(self._members, mechanism)
-        return split(text, self._store.schema, sums=sums, people=people, per_person=per_person)
+        return split(text, self._store.schema, sums=sums, people=people, per_person=per_person, name=origin.name)
 
     def wanted(self, wants: Wants) -> Wants:
         """What is counted, of persons that are known; refused if they are not."""
@@ -264,10 +264,13 @@ class Questions(Sealed):
         made: Planned | None = None,
     ) -> pa.Table:
         """See `Vault.sql`."""
-        from treering.sql.answer import explained
-        from treering.sql.rehearsal import rehearse
+        from treering.sql.answer import explained, looked_up
+        from treering.sql.finishing.rehearsal import rehearse
 
         check_key(key)
+        if statement.text.public is not None and not statement.text.explain:
+            self._together(bill, lambda: None)
+            return looked_up(statement)
         if made is not None:
             made.check(statement.items, mechanism, within)
         new = key is not None and not self._store.knows(key)
@@ -297,6 +300,24 @@ class Questions(Sealed):
         found = [member.mechanism for member in self._members if isinstance(member.mechanism, Persons)]
         groups = max((len(core.rows) for core in statement.cores), default=1)
         return found[0].widths(max(1, groups)) if found else None
+
+    def released_together(
+        self, statements: Sequence[Statement], within: float | None, mechanism: str | None, bill: Bill, made: Planned
+    ) -> list[Released]:
+        """What is released for several statements: of one size of the vault, in one commit, for the price of ``made``,
+        the plan for all of their items."""
+        from treering.sql.finishing.rehearsal import rehearse
+
+        if made.most > bill.most:
+            raise Dearer(self._unit, made.most, bill.most, made)
+        for statement in statements:
+            rehearse(statement)
+
+        def released() -> list[Released]:
+            self._carried_out(made, made.items, mechanism, within, bill.most)
+            return [self._released(each, None, mechanism, within, None, bill.most) for each in statements]
+
+        return self._together(bill, released)
 
     def _released(
         self,

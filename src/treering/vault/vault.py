@@ -57,6 +57,7 @@ from treering.words import counted
 
 if TYPE_CHECKING:
     from treering.sql.split import Statement
+    from treering.vault.publishing import Published
 
 Place: TypeAlias = str | PathLike[str]
 
@@ -314,6 +315,29 @@ class Vault(Sealed):
         with current().together():  # All stages of the statement.
             statement = self.statement(text, mechanism, per_person)
             return self._questions.sql(statement, within, mechanism, Bill() if bill is None else bill, key, plan)
+
+    def publish(
+        self,
+        address: str,
+        statements: Mapping[str, str],
+        within: float | None = None,
+        mechanism: str | None = None,
+        bill: Bill | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> Published:
+        """Put the results of named statements, as tables, in the place of those that were published at ``address``
+        before: ``duckdb:///file.duckdb``, ``postgresql://user@host/database``, ``parquet:///folder``, ``csv:///folder``.
+
+        Beside each number stand its ``…_margin``, ``…_low`` and ``…_high``; the table ``treering_notes`` says what each
+        table is. All statements are one question, about the rows of one moment, and the place has all of the new tables
+        or all of the old ones, however this ends. Asked again before rows come, it is free. ``within``, ``mechanism``
+        and ``bill`` are as in `sql`. With ``dry_run`` nothing is asked and nothing written: the result has the price.
+        """
+        from treering.vault.publishing import publish
+
+        paid, promise = Bill() if bill is None else bill, self.status()["promise"]
+        return publish(self._questions, address, statements, promise, within, mechanism, paid, dry_run=dry_run)
 
     def statement(
         self, text: str | Statement, mechanism: str | None = None, per_person: int | None = None

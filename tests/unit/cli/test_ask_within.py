@@ -9,7 +9,7 @@ import pytest
 import treering as tr
 from support.cli import refused, treering
 from support.vaults import BETA, SCHEMA, frame
-from treering.cli.ask import margin
+from treering.cli.asking.asked import margin
 from treering.vault.vault import Vault
 
 ROWS = 20_000

@@ -25,6 +25,7 @@ COMMANDS = (
     "discover",
     "refine",
     "ask",
+    "publish",
     "shell",
     "status",
     "ledger",

@@ -15,6 +15,7 @@ from support.agents import conversation, plain, table, text
 from support.cli import treering
 from support.served import serving
 from treering.cli import mcp
+from treering.cli.asking.asked import TOKEN, token
 from treering.vault.vault import Vault
 
 
@@ -53,7 +54,7 @@ def test_an_agent_asks_over_standard_input_and_is_refused_past_its_quota(tmp_pat
 def test_an_agent_asks_a_server_with_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vault = table(tmp_path / "v")
     with serving(vault, tmp_path / "v") as served:
-        monkeypatch.setenv(mcp.TOKEN, served.token(answers=1))
+        monkeypatch.setenv(TOKEN, served.token(answers=1))
         calls: list[tuple[str, dict[str, Any]]] = [
             ("ask", {"queries": ["origin = 'JFK'"]}),
             ("ask", {"queries": ["month = 2"]}),
@@ -84,7 +85,7 @@ def test_parts_of_the_promise_are_read() -> None:
 
 
 def test_a_server_has_its_own_quota(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(mcp.TOKEN, "secret")
+    monkeypatch.setenv(TOKEN, "secret")
     done = treering("mcp", "http://127.0.0.1:9", "--quota-answers", 3)
     assert done.code == 2
     assert "are for folders" in done.err
@@ -92,12 +93,12 @@ def test_a_server_has_its_own_quota(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_token_comes_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "token").write_text("from a file\n")
-    monkeypatch.setenv(mcp.TOKEN, "from the environment")
-    assert mcp.token(tmp_path / "token") == "from a file"
-    assert mcp.token(None) == "from the environment"
-    monkeypatch.delenv(mcp.TOKEN)
+    monkeypatch.setenv(TOKEN, "from the environment")
+    assert token(tmp_path / "token") == "from a file"
+    assert token(None) == "from the environment"
+    monkeypatch.delenv(TOKEN)
     with pytest.raises(typer.BadParameter, match="a server wants a token"):
-        mcp.token(None)
+        token(None)
 
 
 def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

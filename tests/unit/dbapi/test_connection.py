@@ -168,7 +168,7 @@ def test_a_spent_budget_is_an_operational_error(tmp_path: Path) -> None:
     with tr.Vault.create(tmp_path / "poor", SCHEMA, epsilon=0.01, delta=1e-6) as vault:
         vault.append(ROWS)
     with dbapi.connect(tmp_path / "poor", within=1) as exact, pytest.raises(dbapi.OperationalError) as caught:
-        exact.cursor().execute("SELECT COUNT(*) AS n FROM visits WHERE day < ?", [date(2026, 5, 7)])
+        exact.cursor().execute("SELECT COUNT(*) AS n FROM t WHERE day < ?", [date(2026, 5, 7)])
     assert isinstance(caught.value.__cause__, tr.BudgetExceeded)
 
 
@@ -184,7 +184,7 @@ def test_closed_things_are_refused(folder: Path) -> None:
     connection.close()
     connection.close()
     with pytest.raises(dbapi.InterfaceError, match="connection is closed"):
-        cursor.execute("SELECT COUNT(*) FROM visits")
+        cursor.execute("SELECT COUNT(*) FROM t")
     with pytest.raises(dbapi.InterfaceError, match="connection is closed"):
         connection.cursor()
     cursor.close()

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 200
 """The most rows of a table that the page shows; the file has all."""
-_STATEMENT: Final = re.compile(r"[\s(]*(SELECT|WITH|EXPLAIN)\b", re.IGNORECASE)
+_STATEMENT: Final = re.compile(
+    r"[\s(]*((SELECT|WITH|EXPLAIN)\b|SHOW\s+(TABLES|COLUMNS)\b|DESC(RIBE)?\s+[\w\"]+[\s;]*\Z)", re.IGNORECASE
+)
 
 
 def is_statement(text: str) -> bool:

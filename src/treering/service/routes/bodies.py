@@ -339,6 +339,6 @@ class ProblemTold(_Told):
 EXAMPLES: Final = {
     "predicate": {"summary": "A count", "value": {"query": "origin = 'JFK' AND delay >= 60"}},
     "batch": {"summary": "Several", "value": {"queries": ["delay >= 60", "delay >= 15"], "within": 0.01}},
-    "sql": {"summary": "A table", "value": {"sql": "SELECT month, COUNT(*) FROM flights GROUP BY month"}},
+    "sql": {"summary": "A table", "value": {"sql": "SELECT month, COUNT(*) FROM t GROUP BY month"}},
     "price": {"summary": "What it costs, for free", "value": {"query": "delay >= 60", "dry_run": True}},
 }

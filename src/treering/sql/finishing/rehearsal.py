@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from treering.errors import QueryError, TreeringError
-from treering.sql.answer import rehearse as worked_out
+from treering.sql.finishing.finish import rehearse as worked_out
 from treering.sql.split import Statement
 
 NOTE: Final = "(Found by working it out with made-up numbers: nothing was charged.)"

@@ -10,8 +10,8 @@ import treering as tr
 from support.corpus import SCHEMA as CORPUS
 from support.corpus import statements
 from treering.errors import QueryError
-from treering.sql import rehearsal
-from treering.sql.rehearsal import NOTE, rehearse
+from treering.sql.finishing import rehearsal
+from treering.sql.finishing.rehearsal import NOTE, rehearse
 from treering.sql.split import split
 
 SCHEMA = tr.Schema(
