@@ -27,6 +27,7 @@ COMMANDS = (
     "ask",
     "shell",
     "status",
+    "report",
     "ledger",
     "verify",
     "synth",

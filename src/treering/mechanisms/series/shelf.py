@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from treering.domain.discovery import Discovery
 from treering.domain.query import Query
 from treering.domain.sums import Sums, sums_of
 from treering.gate import (
     Advanced,
     Condensed,
     Discovered,
+    Discovery,
     Event,
     Noted,
     SegmentBegun,
