@@ -250,12 +250,7 @@ class Client:
         return self._priced({"queries": _texts(queries), **_options(**wanted)})
 
     def price_sql(
-        self,
-        text: str,
-        within: float | None = None,
-        mechanism: str | None = None,
-        *,
-        per_person: int | None = None,
+        self, text: str, within: float | None = None, mechanism: str | None = None, *, per_person: int | None = None
     ) -> Price:
         """The most that `sql` could cost, and which mechanism would answer. Free."""
         return self._priced({"sql": text, **_options(within=within, mechanism=mechanism, per_person=per_person)})

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -205,6 +205,9 @@ class Away(Elsewhere):
             leaf, counts = np.full(len(place), bisect_right(edges, piece.first) - 1), piece.content.counts
             found.append(Lines(leaf, place, counts, units * counts))
         return Lines(*(np.concatenate(each) for each in zip(*found, strict=True)))
+
+    def firsts(self, pieces: Sequence[Piece], grouping: Grouping, edges: Sequence[int], each: int) -> Any:
+        raise NotImplementedError("whose these rows are is not known")
 
 
 def in_folder(folder: Path) -> Rows:

@@ -29,7 +29,7 @@ from treering.domain.sums import Grid, valued
 from treering.domain.text import identifier
 from treering.errors import QueryError
 from treering.sql.conditions import condition, conditions, is_predicate
-from treering.sql.persons import People, counts_persons
+from treering.sql.sources import People, counts_persons
 from treering.sql.values import attribute_of, computed, position_of, positions_of
 
 

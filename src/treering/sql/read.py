@@ -28,7 +28,7 @@ from treering.sql import sources
 from treering.sql.bounds import check_correlated, check_expansion, check_tokens
 from treering.sql.nodes import MAX_NODES, check
 from treering.sql.opening import SELECTS, opening
-from treering.sql.persons import People, marked
+from treering.sql.sources import People, marked
 from treering.sql.spelling import TROUBLE
 from treering.sql.steps import bucketed
 

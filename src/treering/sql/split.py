@@ -28,8 +28,8 @@ from treering.sql.engine.current import current
 from treering.sql.keys import Key, empty, key
 from treering.sql.measures import Aggregates, Figure
 from treering.sql.nodes import AGGREGATES
-from treering.sql.persons import People, check_outside, hinted
 from treering.sql.read import Text, read
+from treering.sql.sources import People, check_outside, hinted
 
 _PARTS: Final = ("expressions", "having", "order", "qualify", "distinct")
 """The clauses of a core in which keys and aggregates stand."""

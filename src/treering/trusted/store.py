@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from fractions import Fraction
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from treering.budget.promise import Budget
 from treering.domain.axis import refines
@@ -143,10 +143,9 @@ def trial(origin: Origin, new: Spec, schema: Schema | None = None) -> Own:
     """An empty database with the share of a mechanism that is not on record yet: to check its options. ``schema`` is
     the vault's newest version; None: the first."""
     rows, budget = Rows(schema or origin.schema), origin.budget(new)
+    able = partial(operations, origin, new)
     return Own(
-        *(new.name, budget, rows, Watchers()),
-        lambda: Kernel(rows, budget, MemoryJournal(), None, operations(origin, new)),
-        rows.schema,
+        new.name, budget, rows, Watchers(), lambda: Kernel(rows, budget, MemoryJournal(), None, able()), rows.schema
     )
 
 
@@ -155,11 +154,8 @@ def operations(origin: Origin, spec: Spec) -> Operations:
     if spec.kind != "persons":
         return operation
     if origin.person is None:
-        raise ParameterError(
-            "person", "must name the column that says whose a row is, when a vault is made, for persons to be counted"
-        )
-    found: Operations = registry.part("of_persons")(origin.promise.rows_per_person)
-    return found
+        raise ParameterError("person", "must name the column that says whose a row is, when a vault is made")
+    return cast(Operations, registry.part("of_persons")(origin.promise.rows_per_person))
 
 
 class Store(Sealed):
@@ -316,8 +312,7 @@ class Store(Sealed):
         if name in self._gates:
             raise ParameterError("budget", f"is spent through one gate: that of {name!r} is open already")
         number, spec = self._numbered(name)
-        lens = self._record.lenses.get(name)
-        able = operations(self.origin, spec)
+        lens, able = self._record.lenses.get(name), operations(self.origin, spec)
         budget, aside = self.origin.budget(spec), self.origin.aside(number)
         self._gates[name] = gate = Kernel(self._rows, budget, self._journals[number], lens, able, aside)
         return gate

@@ -57,7 +57,7 @@ class Questions(Sealed):
 
     def statement(self, text: str | Statement, mechanism: str | None, per_person: int | None = None) -> Statement:
         """An SQL text, read."""
-        from treering.sql.persons import People
+        from treering.sql.sources import People
         from treering.sql.split import Statement, split  # What others do not need waits: it loads another DuckDB.
 
         if isinstance(text, Statement):

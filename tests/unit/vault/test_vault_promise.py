@@ -21,6 +21,7 @@ NAN = float("nan")
 STATUS = {
     *(
         "identity",
+        "name",
         "created",
         "cells",
         "versions",

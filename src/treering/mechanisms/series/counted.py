@@ -3,7 +3,7 @@ read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -16,6 +16,7 @@ from treering.mechanisms.series.drawing import PERSONS, Drawing, Portion, Source
 from treering.mechanisms.series.families import Family, families, family_of, public
 from treering.mechanisms.series.ring import Ring, combined, meaning, weights_of
 from treering.mechanisms.series.view import Reading, share
+from treering.theory.continual import Law
 
 Told: TypeAlias = Callable[[Family, Query], Sequence[Ring]]
 """The series that tell one question of a family."""
@@ -27,10 +28,8 @@ class PersonsFindings:
     def __init__(
         self, told: Told, kind: BudgetKind, size: int, persons: int, items: Sequence[Item], limit: int
     ) -> None:
-        self._told, self._kind, self.size, self.persons, self._items, self._limit = (
-            *(told, kind, size, persons, items),
-            limit,
-        )
+        self._told, self._kind, self.size, self.persons = told, kind, size, persons
+        self._items, self._limit = items, limit
         self._families = families(items, limit)
 
     def answers(self) -> list[Answer]:
@@ -75,16 +74,9 @@ class PersonsFindings:
     def drawing(self, sources: Sequence[Source] | None = None) -> Drawing:
         """See `Outcome.drawing`. With the ``sources`` of an earlier drawing of the same items, the noise of what was
         told then."""
-        known = {each.series: each for each in sources or ()}
-        taken: dict[int, list[tuple[int, Ring]]] = {}
-        for place, item in enumerate(self._items):
-            if public(item):
-                continue
-            family = family_of(item, self._families, self._limit)
-            for ring in self._told(family, item.query):
-                if ring.number in known if sources is not None else ring.series.size == self.size:
-                    taken.setdefault(ring.number, []).append((place, ring))
-        laws = {each: known[each].law if known else listed[0][1].sum_law for each, listed in taken.items()}
+        known = None if sources is None else {each.series: each.law for each in sources}
+        taken = self._taken(known)
+        laws = {number: listed[0][1].sum_law if known is None else known[number] for number, listed in taken.items()}
         variances: dict[int, list[float]] = {}
         for number, listed in taken.items():
             for place, _ in listed:
@@ -94,19 +86,27 @@ class PersonsFindings:
             Stream(
                 Source(number, PERSONS, laws[number]),
                 listed[0][1].shape,
-                [
-                    Portion(place, _group(ring, self._items[place].query), next(weights[place]))
-                    for place, ring in listed
-                ],
+                [Portion(place, self._group(place, ring), next(weights[place])) for place, ring in listed],
             )
             for number, listed in taken.items()
         ]
         return Drawing(streams, [])
 
+    def _taken(self, known: Mapping[int, Law] | None) -> dict[int, list[tuple[int, Ring]]]:
+        """The places of the items that each series tells: those that are current, or these."""
+        taken: dict[int, list[tuple[int, Ring]]] = {}
+        for place, item in enumerate(self._items):
+            if public(item):
+                continue
+            family = family_of(item, self._families, self._limit)
+            for ring in self._told(family, item.query):
+                if ring.series.size == self.size if known is None else ring.number in known:
+                    taken.setdefault(ring.number, []).append((place, ring))
+        return taken
 
-def _group(ring: Ring, query: Query) -> Query:
-    """The group of a question, as a query about the groups of a series."""
-    return Query.where(ring.series.groups.classes, group=ring.places[meaning(query)])
+    def _group(self, place: int, ring: Ring) -> Query:
+        """The group of an item, as a query about the groups of a series."""
+        return Query.where(ring.series.groups.classes, group=ring.places[meaning(self._items[place].query)])
 
 
 def what(item: Item) -> str:

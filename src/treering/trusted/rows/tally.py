@@ -110,9 +110,9 @@ class Elsewhere(Sealed, ABC):
     def lines(self, pieces: Sequence[Piece], grouping: Grouping, edges: Sequence[int]) -> Lines:
         """The rows of all intervals between neighbouring edges, grouped; the ``pieces`` are all of one table."""
 
+    @abstractmethod
     def firsts(self, pieces: Sequence[Piece], grouping: Grouping, edges: Sequence[int], each: int) -> Any:
         """The first rows, up to ``each``, of each person and group (``operations/firsts.py``)."""
-        raise EngineError("nobody knows whose these rows are")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
