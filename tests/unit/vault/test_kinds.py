@@ -99,8 +99,6 @@ FIELDS = {
     "ReservationEnded": "size",
     "Condensed": "size spent next_run runs note steps next_segment segments marks failures",
     "Discovered": "size cost request found",
-    "Capped": "each most limit price sums",
-    "PersonsCounted": "size persons",
     "Noted": "note",
     "Grown": "size",
     "Learned": "step change",
