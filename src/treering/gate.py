@@ -21,14 +21,14 @@ from treering.arrays import Ints
 from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
+from treering.domain.axis import Scalar
 from treering.domain.groups import Groups
 from treering.domain.query import Query
 from treering.domain.sums import Kept, Sums
 from treering.noise import Noise
 from treering.params import positive
 
-if TYPE_CHECKING:  # Of learning and discoveries, only who needs them loads more than these names.
-    from treering.domain.discovery import Discovery
+if TYPE_CHECKING:  # Of learning, only who learns loads more than these names.
     from treering.domain.problem import Method, Problem
     from treering.domain.tally import Tally
 
@@ -54,6 +54,22 @@ class RunRequest:
     def __post_init__(self) -> None:
         positive(self.threshold_scale, "threshold_scale")
         positive(self.query_scale, "query_scale")
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """A request for the values of one column that are not ``listed``, and that enough rows have: of the rows after
+    position ``rows[0]``, up to ``rows[1]``.
+
+    ``scale`` is the scale of the Gaussian noise on each count, in rows. A value that a single row has is told with
+    probability at most ``failure``.
+    """
+
+    scalar: Scalar
+    listed: tuple[Any, ...]
+    rows: tuple[int, int]
+    scale: float
+    failure: Fraction
 
 
 @dataclass(frozen=True, slots=True)

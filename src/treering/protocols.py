@@ -20,6 +20,7 @@ from treering.gate import (
     Compared,
     Condensed,
     Discovered,
+    Discovery,
     Event,
     ForeignReleased,
     HistogramReleased,
@@ -45,7 +46,6 @@ from treering.gate import (
 from treering.noise import Noise
 
 if TYPE_CHECKING:
-    from treering.domain.discovery import Discovery
     from treering.domain.problem import Minimise
     from treering.domain.tally import Tally
 

@@ -14,13 +14,13 @@ from treering.budget.cost import Cost, laplace
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
 from treering.domain.axis import Scalar
-from treering.domain.discovery import Discovery
 from treering.domain.groups import Groups
 from treering.domain.loss import HuberDistance, HuberHinge, RobustLogistic, Squared
 from treering.domain.problem import Net, NoisyMoments, Problem, Refinement
 from treering.domain.query import Query
 from treering.domain.sums import Capped, sums_of
 from treering.domain.tally import Tally
+from treering.gate import Discovery
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.series.ring import Opened
 from treering.mechanisms.series.root import Finished, Tail

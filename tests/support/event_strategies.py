@@ -16,7 +16,6 @@ from treering.budget.cost import Cost
 from treering.budget.promise import Budget
 from treering.budget.rows import Charge, Steps
 from treering.domain.axis import Axis, Kind, Scalar
-from treering.domain.discovery import Discovery
 from treering.domain.groups import Groups
 from treering.domain.loss import Distance, HuberDistance, HuberHinge, Logistic, Squared
 from treering.domain.problem import Descent, Net, NoisyMoments, Perturbation, Problem
@@ -24,6 +23,7 @@ from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.domain.sums import Capped, Grid, Sums
 from treering.domain.tally import Tally
+from treering.gate import Discovery
 from treering.mechanisms.histogram.hypothesis import KeptHistogram
 from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.paper import Over, Updated

@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar
 
 from treering.budget.cost import Cost, exponential
 from treering.budget.promise import Budget
-from treering.domain.discovery import Discovery
 from treering.domain.groups import Groups
 from treering.domain.problem import Minimise
 from treering.domain.query import Query
@@ -25,6 +24,7 @@ from treering.gate import (
     Compared,
     Condensed,
     Discovered,
+    Discovery,
     Event,
     ForeignReleased,
     HistogramReleased,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from treering.cli import ask, audit, bench, create, demo, discover, look, mcp, plan, refine, rows, serve, shell, synth
+from treering.cli import ask, audit, bench, create, demo, look, mcp, plan, refine, rows, serve, shell, synth
 from treering.cli.asking import publish
 from treering.cli.output import INTERRUPTED, fail
 
@@ -62,7 +62,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for group in (demo, plan, create, rows, discover, refine, ask, publish, shell, look, synth, audit, bench, serve, mcp):
+for group in (demo, plan, create, rows, refine, ask, publish, shell, look, synth, audit, bench, serve, mcp):
     group.register(app)
 
 

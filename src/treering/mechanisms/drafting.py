@@ -22,27 +22,26 @@ from treering.arrays import Ints
 from treering.domain.attribute import Attribute, categories
 from treering.domain.axis import EPOCH, Axis, Scalar
 from treering.domain.calendar import dates
-from treering.domain.discovery import Discovery
 from treering.domain.drafting import NAME_OF_IDS, rounded_cuts
 from treering.domain.groups import Groups
 from treering.domain.numeric import MAX_STEPS, numbers
 from treering.domain.schema import MAX_CELLS, Schema
 from treering.errors import SchemaError
-from treering.gate import Span
+from treering.gate import Discovery, Span
 from treering.noise import Gaussian
 from treering.params import at_least
 from treering.protocols import Gate
 
 MOST_RELEASES: Final = 3
 """Of one column: what it reads as, its bounds, its edges."""
-CHANCE: Final = 0.05
-"""How often noise alone reaches into the bounds of a column."""
+CHANCE: Final = 1e-6
+"""How often noise alone reaches into the bounds of a column: once is enough for bounds that are absurdly wide."""
 YEARS: Final = (1900, 2101)
 YEARS_TO_COME: Final = 10
 _NEARLY_ALL: Final = 0.9
 _PARTS: Final = 8
 _FINE: Final = 64
-_POWERS: Final = [2.0**power for power in range(-64, 65)]
+_POWERS: Final = [2.0**power for power in range(-64, 53)]
 _CUTS: Final = np.array([*(-each for each in reversed(_POWERS)), *_POWERS])
 
 
@@ -133,8 +132,8 @@ class _Look:
             return None
         places = np.searchsorted(total, [total[-1] * part / _PARTS for part in range(1, _PARTS)])
         edges = rounded_cuts(sorted({float(grid[place + 1]) for place in places} - {low, high}), low, high)
-        least = max(high - low, 1e-12) / (MAX_STEPS / 4)
-        step = 10.0 ** math.ceil(math.log10(max(least, (high - low) * 1e-7)))
+        # The bounds are powers of two, or 0: both are whole numbers of steps.
+        step = 2.0 ** math.ceil(math.log2((high - low) / MAX_STEPS))
         return numbers(low, high, step=step, edges=edges)
 
     def _dates(self, scalar: Scalar) -> Attribute | None:
@@ -154,7 +153,7 @@ class _Look:
             return None
         low, high = max(ends[0] - 2, 0), min(ends[1] + 1, len(cuts) - 1)
         least, most = float(cuts[low]), float(cuts[high])
-        small = max(-least, most) * 2.0**-40  # the ends of the bin of 0
+        small = max(-least, most) * 2.0**-17  # the ends of the bin of 0, among others
         return (0.0 if least > -small else least), (0.0 if most < small else most)
 
     def _outermost(self, scalar: Scalar, cuts: Any) -> tuple[int, int] | None:

@@ -22,14 +22,13 @@ import pyarrow as pa
 from treering.answer import Answer, Estimate, Guarantee
 from treering.budget.promise import Budget, Promise
 from treering.domain.attribute import OTHER, Attribute, Bins, Outside, Value
-from treering.domain.discovery import Discovery
 from treering.domain.language.items import Item, counts, under_one_lens
 from treering.domain.language.measures import Mean, Measure, Quantile, Release, Request, Sum
 from treering.domain.language.parse import Question, understand, understand_all
 from treering.domain.query import Query, alike
 from treering.domain.schema import Schema
 from treering.errors import BudgetExceeded, GuaranteeError, ParameterError, QueryError
-from treering.gate import Discovered
+from treering.gate import Discovered, Discovery
 from treering.mechanisms.base import Answering
 from treering.mechanisms.plan import Plan, Stale, wished
 from treering.mechanisms.series import quantiles

@@ -34,6 +34,7 @@ from treering.gate import (
     Compared,
     Condensed,
     Discovered,
+    Discovery,
     Event,
     ForeignReleased,
     HistogramReleased,
@@ -69,7 +70,6 @@ from treering.trusted.rows.kept import Need, Rows
 from treering.trusted.sealed import Sealed
 
 if TYPE_CHECKING:
-    from treering.domain.discovery import Discovery
     from treering.domain.problem import Minimise
     from treering.domain.tally import Tally
 

@@ -322,8 +322,7 @@ class Store(Sealed):
         if name in self._gates:
             raise ParameterError("budget", f"is spent through one gate: that of {name!r} is open already")
         number, spec = self._numbered(name)
-        lens = self._record.lenses.get(name)
-        able = operations(self.origin, spec)
+        lens, able = self._record.lenses.get(name), operations(self.origin, spec)
         budget, aside = self.origin.budget(spec), self.origin.aside(number)
         self._gates[name] = gate = Kernel(self._rows, budget, self._journals[number], lens, able, aside)
         return gate

@@ -15,10 +15,9 @@ import pyarrow as pa
 from treering.budget.threshold import LARGEST, least_beyond
 from treering.domain.attribute import Categories
 from treering.domain.axis import scalar_of
-from treering.domain.discovery import Discovery
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, SchemaError
-from treering.gate import Discovered
+from treering.gate import Discovered, Discovery
 from treering.mechanisms.rings import Rings
 from treering.params import Number, at_least
 from treering.trusted.store import Kept, Store, check_key

@@ -28,6 +28,7 @@ COMMANDS = (
     "publish",
     "shell",
     "status",
+    "report",
     "ledger",
     "verify",
     "synth",

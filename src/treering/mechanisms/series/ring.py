@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from treering.domain.query import MAX_TABLE, Attributes, Query
 from treering.domain.schema import Schema
 from treering.domain.sums import Capped, Kept, Sums
 from treering.errors import DamagedVault
-from treering.gate import SegmentBegun
+from treering.gate import Discovered, SegmentBegun
 from treering.mechanisms.series.base import Window
 from treering.mechanisms.series.root import NO_RELEASES, KeptRoots, RootSeries
 from treering.mechanisms.series.tree import Estimates, TreeSeries
@@ -74,8 +74,8 @@ class KeptRings:
     """NOTE: the whole public state of `Rings`, in place of the events that led to it."""
 
     rings: tuple[KeptRing, ...]
-    found: tuple[Any, ...] = ()
-    """What was discovered: `Discovered`, each."""
+    found: tuple[Discovered, ...] = ()
+    """What was discovered."""
 
     def unloaded(self) -> tuple[KeptRings, tuple[bytes, ...]]:
         """This note without the releases of its series, and their bytes."""

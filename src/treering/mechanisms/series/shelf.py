@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from treering.arrays import Ints
-from treering.domain.discovery import Discovery
 from treering.domain.query import Query
 from treering.domain.sums import Sums, sums_of
 from treering.gate import (
     Advanced,
     Condensed,
     Discovered,
+    Discovery,
     Event,
     Noted,
     SegmentBegun,

@@ -18,8 +18,7 @@ they are read; T is computed here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +28,8 @@ from treering.arrays import Ints
 from treering.budget.cost import Cost
 from treering.budget.rows import Charge
 from treering.budget.threshold import threshold
-from treering.domain.discovery import Discovery
 from treering.errors import DamagedVault, EngineError, ParameterError
-from treering.gate import Discovered
+from treering.gate import Discovered, Discovery
 from treering.noise import Gaussian
 from treering.trusted import pricing
 from treering.trusted.charges import Charges
@@ -51,8 +49,6 @@ class Discovering(Operation[Discovery, Discovered]):
 
     __slots__ = ()
     event = Discovered
-    parts = (Discovery, Discovered)
-    names: ClassVar[Mapping[str, Any]] = {"Discovery": Discovery}
 
     def check(self, desk: Desk, *request: Any) -> Discovery:
         """Refuse columns that are not kept as texts or listed integers, rows that are not told apart, noise and chances

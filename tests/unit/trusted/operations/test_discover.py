@@ -15,10 +15,9 @@ import treering as tr
 from treering.budget.promise import Budget
 from treering.budget.threshold import tail, threshold
 from treering.domain.axis import Scalar
-from treering.domain.discovery import Discovery
 from treering.domain.schema import Schema
 from treering.errors import BudgetExceeded, DamagedVault, ParameterError
-from treering.gate import Discovered
+from treering.gate import Discovered, Discovery
 from treering.noise import Gaussian
 from treering.trusted.charges import Charges
 from treering.trusted.journal import MemoryJournal

@@ -35,7 +35,7 @@ from treering.domain.sums import Capped, Grid, Sums
 from treering.errors import DamagedVault, VaultError
 from treering.gate import (
     Crossing,
-    Discovered,
+    Discovery,
     Event,
     Fading,
     Minimised,
@@ -51,7 +51,7 @@ from treering.trusted import registry
 from treering.trusted.ledger.codec.fields import Codec, Fields
 from treering.trusted.ledger.codec.queries import Queries
 
-LATER: Final[tuple[type[Any], ...]] = (Minimised, Tallied, Discovered)
+LATER: Final[tuple[type[Any], ...]] = (Minimised, Tallied)
 """Those events: what their fields hold is loaded when one of them is met."""
 
 EVENTS: Final[tuple[type[Any], ...]] = tuple(kind for kind in get_args(Event) if kind not in LATER)
@@ -59,7 +59,7 @@ EVENTS: Final[tuple[type[Any], ...]] = tuple(kind for kind in get_args(Event) if
 
 PARTS: Final[tuple[type[Any], ...]] = (
     *(Cost, Budget, Laplace, Gaussian, RunRequest, Crossing, Groups, Span, Ones, Root, Fading, Charge, Steps),
-    *(OpenSegment, Scalar, Grid, Sums, Capped),
+    *(OpenSegment, Scalar, Grid, Sums, Capped, Discovery),
 )
 """The classes that fields of events can hold. Those that notes can hold are declared by the mechanisms."""
 
