@@ -21,10 +21,12 @@ NAN = float("nan")
 STATUS = {
     *(
         "identity",
+        "name",
         "created",
         "cells",
         "versions",
         "size",
+        "erased",
         "batches",
         "dropped",
         "epsilon",
