@@ -356,7 +356,8 @@ class Rings(Answering):
     @property
     def boundaries(self) -> tuple[int, ...]:
         """The sizes that ``since`` may be for some question, increasing."""
-        return tuple(sorted({0, *(since for ring in self._shelf.rings for since in ring.starts(self._gate.size))}))
+        living = (ring for ring in self._shelf.rings if not ring.ended)
+        return tuple(sorted({0, *(since for ring in living for since in ring.starts(self._gate.size))}))
 
     @property
     def halted(self) -> bool:

@@ -422,6 +422,8 @@ def test_what_is_left_and_described(delta: float) -> None:
         "size": db.size,
         "margin": state.margin,
         "sums": None,
+        "changed": 0,
+        "ended": False,
     }
     assert state.price == pytest.approx(total * 0.8 / 25)
     assert state.margin == pytest.approx(mechanism.ask("late = 'yes'").margin * db.size, rel=1e-4)

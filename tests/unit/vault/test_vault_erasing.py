@@ -186,6 +186,23 @@ def test_a_vault_of_keys_alone_and_one_of_persons_alone(tmp_path: Path) -> None:
             vault.correct(rows_of(0, 1))
 
 
+def test_all_rows_can_go_and_others_come(tmp_path: Path) -> None:
+    vault = made(tmp_path / "vault", SHARP)
+    vault.append(rows_of(0, 40))
+    vault.ask("ward = 'north'")
+    vault.erase(keys=range(40))
+    assert vault.size == 0
+    with pytest.raises(tr.TreeringError, match="row"):
+        vault.ask("ward = 'south'")
+    vault.synthesize(3)
+    vault = reopened(vault, tmp_path / "vault")
+    assert vault.append(rows_of(40, 100)) == 60
+    answer = vault.ask("ward = 'north'", within=1)
+    assert (answer.count, answer.size) == (true_counts(rows_of(40, 100))["north"], 60)
+    vault.verify()
+    vault.close()
+
+
 def test_rows_with_one_key_go_together(tmp_path: Path) -> None:
     with made(tmp_path / "vault", person=None, rows_per_person=1) as vault:
         vault.append([*rows_of(0, 50), *rows_of(7, 9)])

@@ -62,6 +62,8 @@ def test_what_a_vault_is_if_nothing_is_said() -> None:
         "share": 1.0,
         "rows_per_person": 1,
         "person": None,
+        "name": None,
+        "key": None,
         "rows": 1_000_000,
         "table": None,
         "order": "id",

@@ -26,6 +26,7 @@ STATUS = {
         "cells",
         "versions",
         "size",
+        "erased",
         "batches",
         "dropped",
         "epsilon",

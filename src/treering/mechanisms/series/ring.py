@@ -272,7 +272,7 @@ class Ring:
             window = self._window(since)
             counts = Window(window.start, window.end, window.counts[: self.series.groups.number], window.law)
             errors, rows = bound(window.law, self._classes.shape, self._part / 2), self._between(since, window.end)
-            self.views[since] = View(self._classes, counts, errors, rows)
+            self.views[since] = View(self._classes, counts, errors, max(1, rows))
         return self.views[since]
 
     def _window(self, since: int) -> Window:
