@@ -35,8 +35,7 @@ from sklearn.linear_model import LogisticRegression
 
 import treering as tr
 from experiments.claims import Claims
-from experiments.erm_flights import BETA, DELTA, EPSILON, FEATURES, quality
-from experiments.erm_flights import RADIUS as OF_ALL
+from experiments.erm_flights import BETA, DELTA, EPSILON, FEATURES, RADIUS as OF_ALL, quality
 from experiments.options import options
 from treering.arrays import Floats, Ints
 from treering.demo.flights import SCHEMA, cells_of, days, flights

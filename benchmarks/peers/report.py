@@ -23,8 +23,7 @@ from benchmarks.peers.elsewhere import ELSEWHERE
 from benchmarks.peers.means import Errors, Mean, best, errors
 from benchmarks.peers.others import continual, learning, workload
 from benchmarks.peers.picture import picture
-from experiments.record import IMAGES, ROOT, Row, read
-from experiments.record import RESULTS as EXPERIMENTS
+from experiments.record import IMAGES, RESULTS as EXPERIMENTS, ROOT, Row, read
 from experiments.results_page import table
 from treering.words import readable
 

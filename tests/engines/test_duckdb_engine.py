@@ -11,8 +11,7 @@ import ibis
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.engines import expected, histogram
 from support.schemas import schemas

@@ -31,8 +31,7 @@ from support.repository import ROOT
 from treering.arrays import Ints
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema
-from treering.domain.sums import summable
-from treering.domain.sums import sums_of as sums_at
+from treering.domain.sums import summable, sums_of as sums_at
 from treering.trusted.memory.database import GrowingDatabase
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.typed import typed

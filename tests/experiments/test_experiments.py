@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import treering as tr
-from experiments import __main__ as everything
 from experiments import (
+    __main__ as everything,
     compare_mechanisms,
     pmwg_bounds,
     pmwg_flights,

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchmarks.peers import __main__ as comparison
-from benchmarks.peers import answering, elsewhere, measure, report, turbo
+from benchmarks.peers import __main__ as comparison, answering, elsewhere, measure, report, turbo
 from benchmarks.peers.cases import BATCHES, QUESTIONS, RHO, SHAPES, SIZES, Case
 from benchmarks.peers.means import errors
 from benchmarks.peers.picture import picture

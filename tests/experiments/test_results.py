@@ -9,8 +9,7 @@ from typing import NoReturn
 
 import pytest
 
-from experiments import __main__ as everything
-from experiments import crossover_map, fresh_threshold, frozen_scale, results_page
+from experiments import __main__ as everything, crossover_map, fresh_threshold, frozen_scale, results_page
 from experiments.claims import Claims, heard
 from experiments.record import RESULTS, Record, column, read, where, write
 from treering.pictures.svg import Line, Panel

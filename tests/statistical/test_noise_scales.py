@@ -19,8 +19,7 @@ from support.broken_clocks import coarse
 from support.broken_coins import forgets_the_rest, keeps_every_remainder, keeps_minus_zero, rounds_up
 from support.goodness import Integers, Masses, edges_for, fits, gaussian_masses, laplace_masses, miss_rate, tally
 from treering.noise import Gaussian, Laplace, Noise
-from treering.trusted.noise import FEW as DRAWN_SINGLY
-from treering.trusted.noise import LARGEST_SCALE, Ahead, draw, draw_gaussian, draw_laplace
+from treering.trusted.noise import FEW as DRAWN_SINGLY, LARGEST_SCALE, Ahead, draw, draw_gaussian, draw_laplace
 from treering.trusted.samplers import clocks, coins
 
 FEW = 8_000

@@ -23,8 +23,7 @@ from support.pmwg_cases import SCHEMA, Make, cell, make_runs_cheap, twice_measur
 from treering.audit import Stream
 from treering.budget.promise import Promise
 from treering.mechanisms.adaptive import Adaptive
-from treering.theory.pmwg import alpha as paper_alpha
-from treering.theory.pmwg import static_size
+from treering.theory.pmwg import alpha as paper_alpha, static_size
 
 REPEATS: Final = 200
 FALSE_ALARM: Final = 1e-9

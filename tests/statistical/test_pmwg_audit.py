@@ -49,8 +49,7 @@ from treering.audit import Stream, grow, lower_bound
 from treering.budget.promise import Promise
 from treering.mechanisms.adaptive import Adaptive
 from treering.noise import Laplace, Noise
-from treering.theory.pmwg import noise as paper_noise
-from treering.theory.pmwg import static_size
+from treering.theory.pmwg import noise as paper_noise, static_size
 
 MISS: Final = 1e-6
 """How rarely an audit may fail to find what it should, or a fit to notice half of the noise."""

@@ -16,8 +16,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import treering as tr
 from support.exact_runs import Floats, laplace_mass, laplace_upper

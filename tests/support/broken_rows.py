@@ -29,8 +29,7 @@ from treering.gate import Condensed, RunRequest, Span
 from treering.mechanisms.series import root, view
 from treering.noise import Gaussian, Noise
 from treering.params import exact_scale, root_at_least
-from treering.theory import rings
-from treering.theory import series as theory
+from treering.theory import rings, series as theory
 from treering.theory.rings import spectrum
 from treering.trusted import charges, pricing
 from treering.trusted.charges import Charges, Segment

@@ -16,8 +16,7 @@ from support.exact_runs import Asked, Floats, transcripts
 from treering.audit import Stream, neighbour
 from treering.budget.convert import epsilon_of
 from treering.gate import RunRequest, RunStarted
-from treering.mechanisms import pmwg
-from treering.mechanisms import pmwg as pmw
+from treering.mechanisms import pmwg, pmwg as pmw
 from treering.mechanisms.adaptive import Adaptive
 from treering.mechanisms.histogram.hypothesis import Hypothesis
 from treering.mechanisms.tight import Tight, measuring_noise

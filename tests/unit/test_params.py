@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from treering.errors import ParameterError
 from treering.params import at_least, exact, exact_scale, probability, root_at_least, share_of, whole

@@ -10,13 +10,9 @@ from treering.lazy import attach
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from treering.budget.convert import delta_of as delta_of
-    from treering.budget.convert import epsilon_of as epsilon_of
-    from treering.budget.convert import rho_of as rho_of
+    from treering.budget.convert import delta_of as delta_of, epsilon_of as epsilon_of, rho_of as rho_of
     from treering.budget.cost import Cost as Cost
-    from treering.budget.promise import Budget as Budget
-    from treering.budget.promise import Filter as Filter
-    from treering.budget.promise import Promise as Promise
+    from treering.budget.promise import Budget as Budget, Filter as Filter, Promise as Promise
 else:
     _HOMES = {
         "convert": ("delta_of", "epsilon_of", "rho_of"),

@@ -10,28 +10,28 @@ columns stand beside what has noise. What was released cannot be taken back: `Co
 Threads may share the module and connections, not cursors.
 """
 
-from datetime import date as Date
-from datetime import datetime as Timestamp
-from datetime import time as Time
+from datetime import date as Date, datetime as Timestamp, time as Time
 
-from treering.dbapi.connection import Connection as Connection
-from treering.dbapi.connection import Cursor as Cursor
-from treering.dbapi.connection import connect as connect
-from treering.dbapi.exceptions import DatabaseError as DatabaseError
-from treering.dbapi.exceptions import DataError as DataError
-from treering.dbapi.exceptions import Error as Error
-from treering.dbapi.exceptions import IntegrityError as IntegrityError
-from treering.dbapi.exceptions import InterfaceError as InterfaceError
-from treering.dbapi.exceptions import InternalError as InternalError
-from treering.dbapi.exceptions import NotSupportedError as NotSupportedError
-from treering.dbapi.exceptions import OperationalError as OperationalError
-from treering.dbapi.exceptions import ProgrammingError as ProgrammingError
-from treering.dbapi.exceptions import Warning as Warning
-from treering.dbapi.types import BINARY as BINARY
-from treering.dbapi.types import DATETIME as DATETIME
-from treering.dbapi.types import NUMBER as NUMBER
-from treering.dbapi.types import ROWID as ROWID
-from treering.dbapi.types import STRING as STRING
+from treering.dbapi.connection import Connection as Connection, Cursor as Cursor, connect as connect
+from treering.dbapi.exceptions import (
+    DatabaseError as DatabaseError,
+    DataError as DataError,
+    Error as Error,
+    IntegrityError as IntegrityError,
+    InterfaceError as InterfaceError,
+    InternalError as InternalError,
+    NotSupportedError as NotSupportedError,
+    OperationalError as OperationalError,
+    ProgrammingError as ProgrammingError,
+    Warning as Warning,
+)
+from treering.dbapi.types import (
+    BINARY as BINARY,
+    DATETIME as DATETIME,
+    NUMBER as NUMBER,
+    ROWID as ROWID,
+    STRING as STRING,
+)
 
 __all__ = [
     "BINARY",

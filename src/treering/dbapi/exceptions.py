@@ -25,6 +25,7 @@ from typing import Final
 from treering.errors import (
     AccessDenied,
     BudgetExceeded,
+    DataError as BadData,
     Dearer,
     EngineError,
     GuaranteeError,
@@ -39,7 +40,6 @@ from treering.errors import (
     TreeringError,
     VaultError,
 )
-from treering.errors import DataError as BadData
 
 
 class Warning(builtins.Exception):

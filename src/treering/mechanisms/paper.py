@@ -26,8 +26,8 @@ from treering.mechanisms.histogram.step import Step
 from treering.mechanisms.state import Grown
 from treering.noise import Laplace
 from treering.protocols import Gate
-from treering.theory.pmwg import alpha as paper_alpha
 from treering.theory.pmwg import (
+    alpha as paper_alpha,
     alpha_start,
     check_paper,
     hard_bound,

@@ -12,8 +12,7 @@ from starlette.responses import Response
 
 from treering.answer import Bill
 from treering.errors import Dearer, KeyUsed, TreeringError, VaultError
-from treering.problems import ERRORS as SHARED
-from treering.problems import Coded, charged, details_of
+from treering.problems import ERRORS as SHARED, Coded, charged, details_of
 from treering.words import DISK_FULL
 
 MEDIA_TYPE: Final = "application/problem+json"

@@ -18,8 +18,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.optimizer.merge_subqueries import merge_subqueries
 from sqlglot.optimizer.qualify import qualify
 
-from treering.deadline import check as check_deadline
-from treering.deadline import take
+from treering.deadline import check as check_deadline, take
 from treering.domain.language.parse import LETTER
 from treering.domain.schema import Schema
 from treering.domain.text import MAX_LENGTH

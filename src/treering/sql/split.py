@@ -15,8 +15,7 @@ from typing import Any, Final
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from treering.deadline import check as check_deadline
-from treering.deadline import take
+from treering.deadline import check as check_deadline, take
 from treering.domain.language.items import Item
 from treering.domain.language.wants import Wants
 from treering.domain.query import Query

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from fractions import Fraction
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from treering.budget.promise import Budget
 from treering.domain.axis import refines
@@ -31,32 +31,27 @@ from treering.trusted.ledger import ledger as ledgers
 from treering.trusted.ledger.checkpoints import Checkpoints
 from treering.trusted.ledger.codec.events import codec
 from treering.trusted.ledger.codec.queries import write_query as write_query
-from treering.trusted.ledger.disk import Stage as Stage
-from treering.trusted.ledger.disk import reached as reached
-from treering.trusted.ledger.disk import sync_folder
+from treering.trusted.ledger.disk import Stage as Stage, reached as reached, sync_folder
 from treering.trusted.ledger.folder import Folder, WriterLock
 from treering.trusted.ledger.gone import Gone as Gone
 from treering.trusted.ledger.journal import LedgerJournal, recover, without_collections
 from treering.trusted.ledger.ledger import TORN, Ledger
-from treering.trusted.ledger.lines import ANSWERS, ROWS, body
-from treering.trusted.ledger.lines import Entry as Entry
-from treering.trusted.ledger.lines import Line as Line
-from treering.trusted.ledger.named import Batch
-from treering.trusted.ledger.record import Origin as Origin
-from treering.trusted.ledger.record import Record as Record
-from treering.trusted.ledger.record import mechanism_line, refined_line
-from treering.trusted.ledger.shares import Spec as Spec
-from treering.trusted.ledger.shares import with_shares as with_shares
+from treering.trusted.ledger.lines import ANSWERS, ROWS, Entry as Entry, Line as Line, body
+from treering.trusted.ledger.named import Batch, Kept as Kept, Taken as Taken
+from treering.trusted.ledger.record import Origin as Origin, Record as Record, mechanism_line, refined_line
+from treering.trusted.ledger.shares import Spec as Spec, with_shares as with_shares
 from treering.trusted.memory.watchers import Watchers
 from treering.trusted.operations.table import operation
-from treering.trusted.reading import Notes, form_of, keys_of, limit_of
-from treering.trusted.reading import Reading as Reading
-from treering.trusted.reading import Verified as Verified
-from treering.trusted.reading import account as account
-from treering.trusted.rows.intake import DroppedRows as DroppedRows
-from treering.trusted.rows.intake import Intake as Intake
-from treering.trusted.rows.intake import OnInvalid as OnInvalid
-from treering.trusted.rows.intake import dropping
+from treering.trusted.reading import (
+    Notes,
+    Reading as Reading,
+    Verified as Verified,
+    account as account,
+    form_of,
+    keys_of,
+    limit_of,
+)
+from treering.trusted.rows.intake import DroppedRows as DroppedRows, Intake as Intake, OnInvalid as OnInvalid, dropping
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.parts import Parts, StoreEngine
 from treering.trusted.rows.spool import Spool
@@ -66,13 +61,9 @@ from treering.words import left_out
 
 if TYPE_CHECKING:
     from treering.protocols import Gate
-    from treering.trusted.creating import create as create
-    from treering.trusted.creating import originate as originate
-    from treering.trusted.drafting import draft as draft
-    from treering.trusted.drafting import finish as finish
-    from treering.trusted.learning.points import Bounds as Bounds
-    from treering.trusted.learning.points import Samples as Samples
-    from treering.trusted.learning.points import features_of as features_of
+    from treering.trusted.creating import create as create, originate as originate
+    from treering.trusted.drafting import draft as draft, finish as finish
+    from treering.trusted.learning.points import Bounds as Bounds, Samples as Samples, features_of as features_of
     from treering.trusted.memory.database import GrowingDatabase as GrowingDatabase
     from treering.trusted.memory.points import GrowingPoints as GrowingPoints
 else:
@@ -86,26 +77,6 @@ else:
 
 Place = str | PathLike[str]
 Result = TypeVar("Result")
-
-
-class Taken(NamedTuple):
-    """What an append has taken in: public."""
-
-    size: int
-    """The size after it."""
-    rows: int
-    dropped: int
-    known: bool
-    """Whether an earlier append with the same key had taken in these rows: nothing has changed now."""
-
-
-class Kept(NamedTuple):
-    """What was answered under an idempotency key: public."""
-
-    key: str
-    mechanism: int
-    """The number of the mechanism that answered; -1 for none."""
-    plain: Any
 
 
 class Own(Sealed):

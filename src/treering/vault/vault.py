@@ -30,25 +30,23 @@ from treering.domain.query import Query
 from treering.domain.refining import refined
 from treering.domain.schema import Schema
 from treering.errors import ParameterError, VaultError
-from treering.params import Number, probability, share_of, whole
+from treering.params import Number, share_of, whole
 from treering.rowfile import RowFile
 from treering.trusted import store as stores
 from treering.trusted.store import (
     Intake,
     OnInvalid,
-    Origin,
     Sealed,
-    Spec,
     Store,
-    trial,
+    Taken as Taken,
     with_shares,
 )
-from treering.trusted.store import Taken as Taken
 from treering.vault.asking import Questions
+from treering.vault.beginning import checked, first_spec, named
 from treering.vault.changing import Change, change
 from treering.vault.discovering import DEFAULT_SHARE, Wanted, discover, discovered, part_of
 from treering.vault.drafting import DRAFT_SHARE, create_drafted
-from treering.vault.kinds import EXPECTED_ROWS, NOTES, build, choose, lowered, spec
+from treering.vault.kinds import EXPECTED_ROWS, NOTES, lowered, spec
 from treering.vault.members import Member, chosen
 from treering.vault.planning import Planned
 from treering.vault.reader import Appended, VaultReader, batches, lines, status, verified
@@ -60,12 +58,6 @@ if TYPE_CHECKING:
     from treering.vault.publishing import Published
 
 Place: TypeAlias = str | PathLike[str]
-
-DEFAULT_ALPHA: Final = 0.05
-"""The alpha of a `PMWG` for which none was given."""
-
-MOST_LETTERS: Final = 63
-"""The longest name that a table gets from its folder."""
 
 WAIT: Final = 10.0
 """Seconds to wait, by default, for another process that has the vault open for writing."""
@@ -697,43 +689,3 @@ class Vault(Sealed):
 
 def _rows_of(frame: Any) -> Any:
     return RowFile(frame) if isinstance(frame, Path) else frame
-
-
-# -- the first mechanism of a new vault --------------------------------------------------------------------------------
-
-
-def first_spec(
-    origin: Origin,
-    kind: str,
-    share: Number,
-    alpha: Number | None,
-    beta: Number,
-    rows: int,
-    options: Mapping[str, Any],
-) -> Spec:
-    """The first mechanism of a new vault; for "auto", rings, or the planner's choice if an alpha is wanted."""
-    accuracy = DEFAULT_ALPHA if alpha is None else float(probability(alpha, "alpha"))
-    chance = float(probability(beta, "beta"))
-    if kind == "auto":
-        own = replace(origin.promise, share=share)
-        rows = whole(rows, "rows")
-        kind = "rings" if alpha is None else choose(origin.schema.cells, own, accuracy, chance, rows)
-    given = {"beta": chance, **({"alpha": accuracy} if kind == "pmwg" else {}), **options}
-    return checked(origin, spec(kind, share, options_of(given), ()))
-
-
-def checked(origin: Origin, new: Spec, schema: Schema | None = None) -> Spec:
-    """The mechanism, if its options are valid: tried by building it over an empty database."""
-    build(new, trial(origin, new, schema), origin.promise)
-    return new
-
-
-def named(path: Place) -> str:
-    """What the table of a vault in this folder is called: the folder's name as a word.
-
-    >>> named("data/flights.treering"), named("2026 visits")
-    ('flights', '_2026_visits')
-    """
-    stem = Path(path).resolve().name.partition(".")[0]
-    word = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in stem)[:MOST_LETTERS]
-    return f"_{word}"[:MOST_LETTERS] if not word.isidentifier() else word

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import beta
 
 from treering.audit.bounds import clopper_pearson_lower, clopper_pearson_upper

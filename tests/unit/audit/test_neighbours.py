@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from treering.audit import Stream, grow, neighbour, random_neighbours, worst_pair
 from treering.domain.attribute import categories, integers

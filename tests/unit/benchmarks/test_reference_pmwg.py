@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from benchmarks.reference_pmwg import DensePMWG, dense
 from support.schemas import cell_weights, conjunctions, schemas

@@ -10,8 +10,7 @@ from typing import Any
 import dp_accounting
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from opendp.combinators import make_zCDP_to_approxDP
 from opendp.domains import atom_domain
 from opendp.measurements import make_gaussian

@@ -5,8 +5,7 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from treering.budget.cost import FREE, Cost, exponential, gaussian, laplace, pure, silent_run, sparse_run
 

@@ -5,8 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from treering.budget.convert import epsilon_of, rho_of
 from treering.budget.cost import gaussian, laplace

@@ -5,8 +5,7 @@ import time
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from treering.budget.cost import FREE, Cost, gaussian, laplace, pure
 from treering.budget.promise import Budget, Filter, rounded_up

@@ -12,8 +12,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from treering.budget.promise import Budget, Promise
 from treering.budget.rows import Charge, RowLedger, Steps, priced

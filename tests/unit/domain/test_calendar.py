@@ -6,8 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from treering.domain.attribute import ABOVE, BELOW
 from treering.domain.calendar import (

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from support.schemas import cell_weights, conjunctions, queries, schemas, weighted_queries
 from treering.domain.attribute import MAX_VALUES, OTHER, bins, categories, integers

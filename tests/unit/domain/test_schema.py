@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tomli_w
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from support.schemas import Row, rows, schemas
 from treering.domain.attribute import MAX_VALUES, OTHER, bins, categories, integers

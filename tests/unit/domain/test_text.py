@@ -6,8 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from support.schemas import conjunctions, queries, schemas, weighted_queries
 from treering.domain.attribute import ABOVE, BELOW, OTHER, bins, categories, integers

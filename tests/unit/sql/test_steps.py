@@ -8,8 +8,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sqlglot import exp, parse_one
 
 import treering as tr

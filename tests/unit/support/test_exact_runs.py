@@ -7,8 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from support.broken import DoubleQueryNSG, Exposed, FreshThresholdATG
 from support.exact_runs import Asked, fresh_transcripts, loss, transcripts

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from treering.theory.nodes import completed_by, first_leaf, last_leaf, node_segment, nodes_of, prefix, segment_of
 

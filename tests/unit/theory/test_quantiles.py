@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from treering.theory.continual import Law
 from treering.theory.quantiles import cells_between, level_margins, linear_spectrum, point, ratio_end

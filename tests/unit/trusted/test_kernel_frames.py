@@ -19,8 +19,7 @@ from treering.budget.promise import Budget
 from treering.domain.attribute import categories, integers
 from treering.domain.groups import Groups
 from treering.domain.loss import Logistic
-from treering.domain.problem import CellFeatures, Descent, Minimise, Perturbation, Problem
-from treering.domain.problem import Net as NetMethod
+from treering.domain.problem import CellFeatures, Descent, Minimise, Net as NetMethod, Perturbation, Problem
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import VaultError

@@ -19,8 +19,7 @@ from treering.trusted.cells import MAX_COUNT
 from treering.trusted.journal import Secret
 from treering.trusted.kernel import Kernel
 from treering.trusted.noise import Answering
-from treering.trusted.operations import base, histogram
-from treering.trusted.operations import run as runs
+from treering.trusted.operations import base, histogram, run as runs
 from treering.trusted.operations.run import Run
 from treering.trusted.samplers import select
 

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import treering as tr
 from treering.arrays import Ints
 from treering.errors import ParameterError
 from treering.noise import Gaussian, Laplace, Noise
-from treering.trusted import noise as module
-from treering.trusted import pricing
+from treering.trusted import noise as module, pricing
 from treering.trusted.noise import Answering, check_noise
 from treering.trusted.operations.count import measuring
 

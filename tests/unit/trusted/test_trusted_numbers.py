@@ -16,8 +16,7 @@ import pytest
 
 from treering.trusted import cells, charges, dialect, noise, sealed
 from treering.trusted.engines import duckdb, source
-from treering.trusted.learning import minimisers, points
-from treering.trusted.learning import moments as learning_moments
+from treering.trusted.learning import minimisers, moments as learning_moments, points
 from treering.trusted.learning.points import _UNIT, Bounds
 from treering.trusted.ledger import named
 from treering.trusted.operations import foreign, run, segment, synthesis

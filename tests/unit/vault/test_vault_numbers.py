@@ -37,7 +37,8 @@ NUMBERS: Final[dict[str, dict[str, Any]]] = {
     "vault.kinds": {"EXPECTED_ROWS": 1_000_000, "LEAST_KEPT": Fraction(1, 100)},
     "trusted.ledger.ledger": {"APPLICATION": int.from_bytes(b"tree", "big")},
     "vault.together": {"DELAY": 0.0003, "POLL": 0.05},
-    "vault.vault": {"DEFAULT_ALPHA": 0.05, "WAIT": 10.0},
+    "vault.beginning": {"DEFAULT_ALPHA": 0.05},
+    "vault.vault": {"WAIT": 10.0},
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 import treering as tr
 from treering.budget.promise import Promise
 from treering.trusted.store import originate
-from treering.vault.vault import first_spec
+from treering.vault.beginning import first_spec
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 3)})
 

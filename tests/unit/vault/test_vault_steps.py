@@ -23,8 +23,9 @@ from treering.trusted.memory.watchers import Watchers
 from treering.trusted.rows.intake import DroppedRows
 from treering.trusted.rows.parts import Parts
 from treering.trusted.store import create, originate
+from treering.vault.beginning import first_spec
 from treering.vault.members import Member
-from treering.vault.vault import Vault, first_spec
+from treering.vault.vault import Vault
 
 SCHEMA = tr.Schema({"late": tr.categories("no", "yes"), "month": tr.integers(1, 3)})
 ROW = {"late": "no", "month": 1}

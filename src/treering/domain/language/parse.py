@@ -24,8 +24,7 @@ from sqlglot import ParseError, Token, TokenType, exp
 from sqlglot.parser import Parser
 
 from treering.arrays import Flags
-from treering.deadline import check as check_deadline
-from treering.deadline import take
+from treering.deadline import check as check_deadline, take
 from treering.domain.attribute import Attribute, Categories, integers
 from treering.domain.axis import refines
 from treering.domain.calendar import DatePart, Dates

@@ -10,8 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from treering.deadline import check as check_deadline
-from treering.deadline import left as seconds_left
+from treering.deadline import check as check_deadline, left as seconds_left
 from treering.errors import ParameterError, QueryError, TimeLimit
 
 SLICE: Final = 0.05

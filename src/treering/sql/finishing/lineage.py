@@ -10,8 +10,7 @@ by a count that is not above 0, the root of a negative number, and what cannot b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Set as AbstractSet
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlglot import exp

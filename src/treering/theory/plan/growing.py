@@ -18,8 +18,7 @@ from treering.noise import Gaussian, Laplace, Noise
 from treering.theory import smalldb
 from treering.theory.plan.rows import GUESS, BoxCandidate, Candidate, Case, Lifetime, deviation, rounded_up
 from treering.theory.pmwg.lifetime import ForeverPlan, at_most, forever, static
-from treering.theory.pmwg.paper import LARGEST_BETA, check_paper
-from treering.theory.pmwg.paper import alpha as paper_alpha
+from treering.theory.pmwg.paper import LARGEST_BETA, alpha as paper_alpha, check_paper
 from treering.theory.pmwg.tight import MEASURED_SHARE, MOST_QUERIES, RENEWALS, query_tail
 from treering.theory.schedule import MOST_ROWS, FixedSchedule, fixed, fixed_for
 from treering.theory.schedule.epochs import AlphaOf

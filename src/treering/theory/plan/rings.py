@@ -25,8 +25,7 @@ from treering.theory.plan.rows import (
     number,
     quarters,
 )
-from treering.theory.rings import estimate_share as share_of_series
-from treering.theory.rings import first_law, margin, usual_price
+from treering.theory.rings import estimate_share as share_of_series, first_law, margin, usual_price
 from treering.words import counted
 
 _ONE_GROUP: Final = ((1.0, 1),)

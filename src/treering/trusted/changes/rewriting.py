@@ -32,8 +32,7 @@ from treering.trusted.rows.intake import KEY, PERSON
 from treering.trusted.rows.kept import Rows
 from treering.trusted.rows.parts import cut, tables_of
 from treering.trusted.rows.spool import Binding, Content, Form, PartFile, write_part
-from treering.trusted.sealed import Sealed, commitment
-from treering.trusted.sealed import salt as new_salt
+from treering.trusted.sealed import Sealed, commitment, salt as new_salt
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -12,8 +12,7 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from treering.errors import DamagedVault
-from treering.trusted.sealed import Sealed, commitment
-from treering.trusted.sealed import salt as new_salt
+from treering.trusted.sealed import Sealed, commitment, salt as new_salt
 
 ROOT: Final = bytes(32)
 """The hash that the first line is chained to."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from treering.errors import DamagedVault
 from treering.trusted.ledger.lines import PART, ROWS, Entry, Line, body
@@ -250,3 +250,23 @@ class PartList:
                 if end + 1 - start >= max(FAN, len(best) + 1) and 2 * most <= total:
                     best = range(start, end + 1)
         return self._parts[best.start : best.stop]
+
+
+class Taken(NamedTuple):
+    """What an append has taken in: public."""
+
+    size: int
+    """The size after it."""
+    rows: int
+    dropped: int
+    known: bool
+    """Whether an earlier append with the same key had taken in these rows: nothing has changed now."""
+
+
+class Kept(NamedTuple):
+    """What was answered under an idempotency key: public."""
+
+    key: str
+    mechanism: int
+    """The number of the mechanism that answered; -1 for none."""
+    plain: Any

@@ -41,8 +41,7 @@ from treering.trusted.rows.spool import (
     unpacked,
 )
 from treering.trusted.rows.tally import Engine
-from treering.trusted.sealed import Sealed, commitment
-from treering.trusted.sealed import salt as new_salt
+from treering.trusted.sealed import Sealed, commitment, salt as new_salt
 from treering.words import counted
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 
 from treering.arrays import Flags, Ints, Words
 from treering.errors import DamagedVault, DataError
-from treering.trusted.rows.checks import DIGEST as DIGEST
-from treering.trusted.rows.checks import DIGEST_BYTES, PERSON
+from treering.trusted.rows.checks import DIGEST as DIGEST, DIGEST_BYTES, PERSON
 from treering.trusted.rows.frames import Places
 from treering.trusted.rows.views import ends_of, fixed, valid_in
 from treering.trusted.sealed import Sealed

@@ -12,8 +12,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from support.schemas import queries
 from treering.domain.attribute import Value, bins, categories, integers

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from treering.mechanisms.histogram import blocks
-from treering.mechanisms.histogram import blocks as marginals
+from treering.mechanisms.histogram import blocks, blocks as marginals
 from treering.mechanisms.histogram.blocks import Tabulated
 
 SHAPE = (4, 5, 6, 7)

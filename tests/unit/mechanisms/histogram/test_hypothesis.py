@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.dense_histogram import DenseHistogram, cells_of, relative_entropy
 from support.random_queries import SCHEMA, Generator, any_query, conjunction, target_within
@@ -19,8 +18,7 @@ from treering.domain.attribute import categories, integers
 from treering.domain.query import Query
 from treering.domain.schema import Schema
 from treering.errors import GuaranteeError, ParameterError, QueryError, SchemaError
-from treering.mechanisms.histogram import blocks as marginals
-from treering.mechanisms.histogram import hypothesis as hypothesis_module
+from treering.mechanisms.histogram import blocks as marginals, hypothesis as hypothesis_module
 from treering.mechanisms.histogram.hypothesis import Hypothesis, Step
 
 SEEDS = st.integers(0, 2**32)

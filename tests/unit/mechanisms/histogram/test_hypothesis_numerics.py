@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.dense_histogram import DenseHistogram, cells_of
 from support.random_queries import SCHEMA, conjunction, target_within, union

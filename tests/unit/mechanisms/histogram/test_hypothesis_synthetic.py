@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.coded import coded
 from treering.domain.attribute import ABOVE, BELOW, OTHER, Attribute, Value, bins, categories, integers

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import treering as tr
 from treering.mechanisms.series.picture import MOST_CELLS, Shares, Sketch, _projected

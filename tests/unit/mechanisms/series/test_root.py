@@ -9,8 +9,7 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.exact_losses import transparent
 from support.grown_series import GrownSeries

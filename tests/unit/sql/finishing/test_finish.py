@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import treering as tr
-from support.corpus import SCHEMA as FLIGHTS
-from support.corpus import answered
+from support.corpus import SCHEMA as FLIGHTS, answered
 from support.plans import estimates_of, noise_in
 from treering.deadline import Deadline, until
 from treering.errors import QueryError, TimeLimit

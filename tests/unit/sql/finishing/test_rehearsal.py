@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 import treering as tr
-from support.corpus import SCHEMA as CORPUS
-from support.corpus import statements
+from support.corpus import SCHEMA as CORPUS, statements
 from treering.errors import QueryError
 from treering.sql.finishing import rehearsal
 from treering.sql.finishing.rehearsal import NOTE, rehearse

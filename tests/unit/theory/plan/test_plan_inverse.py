@@ -6,8 +6,7 @@ import math
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.plan_rows import row_of
 from treering.theory.plan import GROWING, STATIC, least_epsilon, least_size, plan

@@ -24,10 +24,14 @@ from treering.mechanisms.histogram import hypothesis
 from treering.noise import Gaussian, Laplace
 from treering.schedulers.scheduler import BBScheduler
 from treering.theory import continual
-from treering.theory.plan import GROWING, STATIC, plan
-from treering.theory.plan import growing as plan_pmwg
-from treering.theory.plan import growing as plan_smalldb
-from treering.theory.plan import rows as plan_continual
+from treering.theory.plan import (
+    GROWING,
+    STATIC,
+    growing as plan_pmwg,
+    growing as plan_smalldb,
+    plan,
+    rows as plan_continual,
+)
 from treering.theory.plan.growing import PaperSmallDBGCandidate, ScheduledCandidate
 from treering.theory.plan.rows import Candidate, Case, Continual, deviation, mean_size
 from treering.theory.pmwg import log_query_budget, paper_queries

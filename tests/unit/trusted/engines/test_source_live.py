@@ -14,8 +14,7 @@ import pytest
 from treering.domain.attribute import categories, integers
 from treering.domain.schema import Schema
 from treering.errors import DataError, EngineError
-from treering.trusted.engines import live as module
-from treering.trusted.engines import source as source_module
+from treering.trusted.engines import live as module, source as source_module
 from treering.trusted.engines.duckdb import DuckDB
 from treering.trusted.engines.live import LiveTable, leaves
 from treering.trusted.engines.postgresql import PostgreSQL

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_matrix
 

@@ -22,8 +22,7 @@ from treering.gate import Fading, Ones, Pattern, Root, Span
 from treering.noise import Laplace, Noise
 from treering.trusted.charges import newest_last
 from treering.trusted.kernel import Kernel
-from treering.trusted.operations import combine, groups
-from treering.trusted.operations import segment as segment_module
+from treering.trusted.operations import combine, groups, segment as segment_module
 from treering.trusted.operations.groups import checked_groups
 from treering.trusted.operations.segment import MOST_ROOM, Leaves
 from treering.trusted.rows.typed import stored

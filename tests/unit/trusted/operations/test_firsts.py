@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import treering as tr
 from support.visits import SCHEMA, Visit, costs, counted, flags, rows_of, table, told, wards

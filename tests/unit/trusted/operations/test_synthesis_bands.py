@@ -9,8 +9,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from treering.trusted.operations.synthesis import Intervals, Prefixes, path, paths
 from treering.trusted.samplers.select import base

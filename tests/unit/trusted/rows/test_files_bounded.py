@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from treering.trusted.rows import files
 from treering.trusted.rows.files import MOST_COLUMNS, MOST_DEPTH, MOST_LINE, JsonLines, Unreadable, depth_of

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import treering as tr
 from support.kept_rows import EVERY, SCHEMA, VALUES, WIDE, Away, Beside, Value, in_folder, ints, table, tallied

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import treering as tr
-from support.kept_rows import SCHEMA as SUMMED
-from support.kept_rows import Away, Value, ints, table, tallied
+from support.kept_rows import SCHEMA as SUMMED, Away, Value, ints, table, tallied
 from treering.arrays import Ints
 from treering.domain.groups import Groups
 from treering.domain.schema import Schema

@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.coded import code_of, codes_of
 from treering.domain.calendar import DatePart, Dates, dates

@@ -14,8 +14,7 @@ from struct import pack, unpack
 from typing import Any, TypeAlias
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support import broken_coins
 from support.enumeration import UNDECIDED, Again, Choices, Law, Options, law

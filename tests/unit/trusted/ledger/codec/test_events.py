@@ -7,8 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import treering as tr
 from support.event_lines import EITHER, JFK, LINES, SCHEMA, TENTH, WITH_SUMS
