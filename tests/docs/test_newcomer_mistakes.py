@@ -138,7 +138,8 @@ def test_a_wrong_file_in_the_place_of_a_schema_or_a_vault(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "question", ["month ~ 1", "COUNT(*)", "", "month =", "orgin = 'JFK'", "delay >= 7", "month = 13", "origin = JFK"]
+    "question",
+    ["month ~ 1", "COUNT(*)", "", "month =", "orgin = 'JFK'", "delay >= 'late'", "month = 13", "origin = JFK"],
 )
 def test_a_question_that_is_not_understood(folder: Path, question: str) -> None:
     plainly(treering("ask", folder / "v", question))
@@ -217,7 +218,7 @@ def test_a_draft_is_created_and_takes_in_its_sample(folder: Path) -> None:
 
 
 def test_synthetic_rows_come_in_random_order(folder: Path) -> None:
-    for kind in ("pmwg", "scheduler"):
+    for kind in ("rings", "pmwg", "scheduler"):
         vault = folder / f"many {kind}"
         made(vault, "--epsilon", 100, "--delta", 1e-6, "--mechanism", kind)
         treering("append", vault, folder / "rows.csv")
@@ -229,7 +230,6 @@ def test_synthetic_rows_come_in_random_order(folder: Path) -> None:
         ]
         assert drawn[0] == drawn[1] != drawn[2]
         assert all(rows != sorted(rows) for rows in drawn)
-    assert "draw no rows" in plainly(treering("synth", folder / "v", "--rows", 1, "--out", folder / "synthetic.csv"))
 
 
 # -- pipes, Ctrl-C, full disks -----------------------------------------------------------------------------------------

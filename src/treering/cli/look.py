@@ -74,7 +74,7 @@ def report(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where it goes: one HTML file.")] = Path("report.html"),
     as_json: JsonFlag = False,
 ) -> None:
-    """A page about a vault: the promise in plain words, what was asked, what is left, how sharp."""
+    """A page about a vault: promise, questions, budget left."""
     from treering.pictures.overview import label, overview
 
     opened = reading(vault)

@@ -36,7 +36,7 @@ def test_capped_rows_are_counted(clinic: Path) -> None:
 
 
 def test_statements_take_a_cap_and_count_persons(clinic: Path) -> None:
-    text = "SELECT COUNT(DISTINCT patient) AS patients, COUNT(*) AS visits FROM v WHERE ward = 'eyes'"
+    text = "SELECT COUNT(DISTINCT patient) AS patients, COUNT(*) AS visits FROM t WHERE ward = 'eyes'"
     told = treering("ask", clinic, "--sql", text, "--per-person", 2, "--json").json
     ((number, _, rows, _),) = told["rows"]
     assert (number, rows) == (patients(FRAME, ward="eyes"), first(matching(FRAME, ward="eyes"), 2).num_rows)
@@ -44,7 +44,7 @@ def test_statements_take_a_cap_and_count_persons(clinic: Path) -> None:
 
 
 def test_refuses_persons_of_a_statement(clinic: Path) -> None:
-    done = treering("ask", clinic, "--sql", "SELECT COUNT(*) FROM v", "--persons")
+    done = treering("ask", clinic, "--sql", "SELECT COUNT(*) FROM t", "--persons")
     assert "COUNT(DISTINCT person)" in done.err
     assert done.code == 2
 

@@ -22,6 +22,8 @@ COMMANDS = (
     "create",
     "append",
     "refresh",
+    "erase",
+    "correct",
     "discover",
     "refine",
     "ask",

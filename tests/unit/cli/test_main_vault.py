@@ -60,7 +60,7 @@ def test_rows_are_taken_in_once_for_a_key(folder: Path) -> None:
 def test_an_answer_and_its_fields(folder: Path) -> None:
     asked = treering("ask", folder / "v", "origin = 'JFK' AND delay >= 60", "--json").json
     assert set(asked) == {
-        *("question", "value", "margin", "error", "count", "count_margin", "count_error", "size", "kind"),
+        *("question", "value", "margin", "error", "count", "count_margin", "count_error", "size", "kind", "of"),
         *("cost", "remaining", "unit", "total", "epsilon", "settled"),
     }
     assert asked["margin"] <= asked["error"]

@@ -131,9 +131,9 @@ def test_the_command_line_answers_sums(tmp_path: Path) -> None:
         vault.append(rows())
     sql = "SELECT a, COUNT(*) AS n, AVG(fare), SUM(fare), MEDIAN(fare), MAX(fare) FROM t GROUP BY a"
     price = treering("ask", str(path), "--sql", sql, "--dry-run", "--json").json
-    assert (price["exact"], price["mechanism"]) == (True, "rings")
+    assert (price["exact"], price["mechanism"]) == (False, "rings")  # Quantiles may take a second step.
     found = treering("ask", str(path), "--sql", sql, "--json").json
-    assert found["cost"] == pytest.approx(price["most"])
+    assert 0 < found["cost"] <= price["most"] * (1 + 1e-9)
     names = ("n", "avg(fare)", "sum(fare)", "median(fare)", "max(fare)")
     assert found["columns"] == ["a", *(each for name in names for each in (name, f"{name}_margin"))]
     assert found["rows"][0][0] == "x"

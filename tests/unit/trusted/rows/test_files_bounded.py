@@ -20,6 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
+import treering as tr
+from treering.rowfile import RowFile
 from treering.trusted.rows import files
 from treering.trusted.rows.files import MOST_COLUMNS, MOST_DEPTH, MOST_LINE, JsonLines, Unreadable, depth_of
 
@@ -34,18 +36,18 @@ from treering.rowfile import RowFile
 from treering.trusted.rows.intake import Intake, typed_blocks
 schema = tr.Schema({"code": tr.categories("a", "b"), "size": tr.integers(0, 9)})
 try:
-    for _ in typed_blocks(RowFile(Path(sys.argv[1])), schema, None, drop=False, intake=Intake()):
+    for _ in typed_blocks(RowFile(Path(sys.argv[1])), schema, None, drop="drop" in sys.argv, intake=Intake()):
         pass
 except tr.DataError as error:
     print(error)
 """
 
 
-def refusal(path: Path) -> str:
+def refusal(path: Path, *options: str) -> str:
     """What a process of its own says of a file: it must end well, within its memory and in time."""
     limits = (MEMORY, MEMORY)
     ended = subprocess.run(
-        [sys.executable, "-c", READING, str(path)],
+        [sys.executable, "-c", READING, str(path), *options],
         capture_output=True,
         text=True,
         timeout=60,
@@ -118,6 +120,45 @@ HOSTILE: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "lying arrow": (".arrow", lying_arrow, "no file of arrow, or it is damaged"),
     "cut arrow": (".arrow", lambda: arrow()[:-30], "no file of arrow, or it is damaged"),
 }
+
+
+def packed(column: pa.Array, **options: Any) -> bytes:
+    """A Parquet file whose rows are much longer than it is."""
+    sink = io.BytesIO()
+    table = pa.table({"code": column, "size": pa.array([1] * len(column))})
+    pq.write_table(table, sink, compression="zstd", **options)
+    assert len(sink.getvalue()) < 2**20
+    return sink.getvalue()
+
+
+LONG = "x" * 2**20
+ONE = pa.DictionaryArray.from_arrays(pa.array([0] * 5_000, pa.int32()), [LONG])
+PACKED: dict[str, tuple[Callable[[], bytes], str]] = {
+    "a text for all rows": (lambda: packed(ONE), ""),
+    "a text for all rows, untyped": (lambda: packed(ONE, store_schema=False), ""),
+    "a longer text": (lambda: packed(pa.array(["a", LONG + "x"])), "column 'code' has a text of more than 1,048,576"),
+}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_a_file_whose_rows_are_longer_than_it_is(tmp_path: Path, name: str) -> None:
+    """They are read some at a time: gigabytes of them, in files of a megabyte at most."""
+    content, problem = PACKED[name]
+    path = tmp_path / "rows.parquet"
+    path.write_bytes(content())
+    told = refusal(path, "drop")
+    assert problem in told if problem else told == ""
+
+
+def test_parquet_is_read_by_so_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what its footer says of its rows, and by its longest text."""
+    monkeypatch.setattr(files, "MOST_UNPACKED", 2**16)
+    path, schema = tmp_path / "rows.parquet", tr.Schema({"code": tr.categories("a"), "size": tr.integers(0, 9)})
+    for options in ({"use_dictionary": False}, {}):
+        path.write_bytes(packed(pa.array(["x" * 1000] * 1000), **options))
+        read = list(files.blocks(RowFile(path), schema))
+        assert sum(each.num_rows for each in read) == 1000
+        assert max(each.num_rows for each in read) <= 65
 
 
 def bomb(start: bytes, filling: bytes = b"x") -> bytes:
@@ -193,7 +234,8 @@ from treering.rowfile import RowFile
 from treering.trusted.rows.intake import Intake, typed_blocks
 schema = tr.Schema({"x": tr.bins([0, 0.5, 1])})
 blocks = typed_blocks(RowFile(Path(sys.argv[1])), schema, None, drop=False, intake=Intake())
-print(sum(block.num_rows for block in blocks), pa.default_memory_pool().max_memory())
+rows = sum(block.num_rows for block in blocks)
+print(rows, pa.default_memory_pool().max_memory())
 """
 
 
