@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Final
+from typing import Final, Self
 
 import pyarrow as pa
 from sqlglot import TokenType, exp
@@ -62,11 +62,26 @@ def shown(text: str, name: str | None) -> str:
     raise QueryError(_WHAT)
 
 
+class TableName(str):
+    """What a table is called, and whether a steward has ``given`` it that name: a folder's name is no more than a hint,
+    of which only what looks misspelt is refused."""
+
+    given: bool
+
+    def __new__(cls, name: str, given: bool = True) -> Self:
+        """The name."""
+        made = super().__new__(cls, name)
+        made.given = given
+        return made
+
+
 def check_name(called: str, name: str | None) -> None:
     """Refuse a name that is not the table's; None is the name of a table that has none, and takes any."""
     if name is None or called.lower() in (name.lower(), SHORT):
         return
     near = difflib.get_close_matches(called.lower(), [name.lower()])
+    if not near and not getattr(name, "given", True):
+        return
     hint = f"did you mean {name}?" if near else f"there is {name}"
     raise QueryError(f"there is no table {called[:60]!r}; {hint} ({SHORT} stands for it, too)")
 

@@ -57,6 +57,7 @@ class Questions(Sealed):
 
     def statement(self, text: str | Statement, mechanism: str | None, per_person: int | None = None) -> Statement:
         """An SQL text, read."""
+        from treering.sql.catalogue import TableName
         from treering.sql.sources import People
         from treering.sql.split import Statement, split  # What others do not need waits: it loads another DuckDB.
 
@@ -65,7 +66,14 @@ class Questions(Sealed):
         origin = self._store.origin
         people = None if origin.person is None else People(origin.person, origin.promise.rows_per_person)
         sums = keeps_sums(self._members, mechanism)
-        return split(text, self._store.schema, sums=sums, people=people, per_person=per_person, name=origin.name)
+        return split(
+            text,
+            self._store.schema,
+            sums=sums,
+            people=people,
+            per_person=per_person,
+            name=TableName(origin.name, origin.called),
+        )
 
     def wanted(self, wants: Wants) -> Wants:
         """What is counted, of persons that are known; refused if they are not."""

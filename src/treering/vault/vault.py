@@ -173,6 +173,7 @@ class Vault(Sealed):
             create_drafted(path, promise, draft, cost, word, wait, rings)
             return cls.open(path, wait=wait)
         origin = stores.originate(schema, promise, person, table, order, word, key)
+        origin = replace(origin, called=name is not None)
         first = None
         if mechanism is not None:
             first = first_spec(origin, mechanism, share, alpha, beta, rows, options)

@@ -47,6 +47,8 @@ class Origin:
     """The commitment to the key of digests of persons and keys, if there is one."""
     name: str = "rows"
     """What the table is called, in SQL for example."""
+    called: bool = False
+    """Whether the steward gave it that name; otherwise it is the folder's."""
     key: str | None = None
     """The column that says which row is which, if there is one."""
 
@@ -65,6 +67,7 @@ class Origin:
                 person=self.person,
                 source=None if self.source is None else dict(self.source),
                 name=self.name,
+                called=self.called,
                 key=self.key,
             ),
             commitment=self.commitment,
@@ -77,8 +80,8 @@ class Origin:
         epsilon, delta, aside = (Fraction(plain[name]) for name in ("epsilon", "delta", "aside"))
         promise = Promise(epsilon, delta or 0.0, plain["rows_per_person"], aside=aside)
         schema = Schema.from_dict(plain["schema"])
-        source, name = plain["source"], plain["name"]
-        return cls(plain["identity"], schema, promise, plain["person"], source, line.commitment, name, plain["key"])
+        rest = (plain[name] for name in ("name", "called", "key"))
+        return cls(plain["identity"], schema, promise, plain["person"], plain["source"], line.commitment, *rest)
 
     def budget(self, spec: Spec) -> Budget:
         """The budget that a mechanism's share is."""
