@@ -276,7 +276,7 @@ def test_metrics_are_prometheus(desk: Office) -> None:
 def test_a_batch_that_fails_on_the_way_keeps_what_was_paid_for(desk: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     given = desk.vault.ask_many(["late = 'no'"])
 
-    def fails(*_: object) -> list[tr.Answer]:
+    def fails(*_: object, **__: object) -> list[tr.Answer]:
         error = tr.Halted("no more")
         error.answers = tuple(given)
         raise error
@@ -290,7 +290,7 @@ def test_a_batch_that_fails_on_the_way_keeps_what_was_paid_for(desk: Office, mon
 def test_an_unexpected_error_says_nothing(
     desk: Office, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails(*_: object) -> list[tr.Answer]:
+    def fails(*_: object, **__: object) -> list[tr.Answer]:
         raise RuntimeError("the canary 8731")
 
     monkeypatch.setattr(tr.Vault, "ask_many", fails)
@@ -315,7 +315,7 @@ def test_an_unexpected_error_says_nothing(
 def test_errors_have_codes(
     desk: Office, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, code: str
 ) -> None:
-    def fails(*_: object) -> list[tr.Answer]:
+    def fails(*_: object, **__: object) -> list[tr.Answer]:
         raise error
 
     monkeypatch.setattr(tr.Vault, "ask_many", fails)

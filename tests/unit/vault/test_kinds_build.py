@@ -27,6 +27,7 @@ OWN = Promise(Fraction(3, 2), 1e-6, 2, Fraction(1, 4))
 LEARNING = {"target": "late = 'yes'", "features": ["origin"]}
 NAMES = {
     "rings": "Rings",
+    "persons": "Persons",
     "pmwg": "PMWG",
     "continual": "ContinualHistogram",
     "scheduler": "BBScheduler",
@@ -162,7 +163,7 @@ def test_a_name_is_the_kind_or_the_first_that_is_free() -> None:
         (lambda: spec("pmwg", 0.25, {"name": "pmwg2"}, taken), "name", "'pmwg2' is taken by another mechanism"),
         (lambda: spec("pmwg", 0.25, {"name": "a b"}, taken), "name", "must be a word of letters"),
         (lambda: spec("pmwg", 0.25, {"name": 7}, taken), "name", "must be a word of letters"),
-        (lambda: spec("none", 0.25, {}, taken), "kind", "must be one of rings, pmwg, .*, not 'none'"),
+        (lambda: spec("none", 0.25, {}, taken), "kind", "must be one of rings, persons, pmwg, .*, not 'none'"),
         (lambda: spec(several, 0.25, {}, taken), "kind", "must be one of rings"),
         (lambda: spec("pmwg", 0.26, {}, taken), "share", "must be at most 0.25, what the other .*, not 0.26$"),
     ]

@@ -86,7 +86,7 @@ def test_statements_and_files_find_the_same(capped: Capped, tmp_path: Path, monk
         mixed.add_file(part, end - start)
     book = Book(wards(3), capped)
     engine = Engine(tmp_path)
-    monkeypatch.setattr(mixed, "_engine", lambda: engine)
+    monkeypatch.setattr(mixed, "engine", lambda: engine)
     found: dict[Any, int] = {}
     for leaf, (start, end) in enumerate(pairwise(edges)):
         found |= {(leaf, place): number for (_, place), number in told(book.count(mixed, (start, end))).items()}
