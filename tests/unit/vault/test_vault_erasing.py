@@ -367,7 +367,7 @@ def test_rejects_rows_while_a_reservation_or_another_kind_is_there(tmp_path: Pat
     with made(tmp_path / "vault") as vault:
         vault.append(rows_of(0, 2000))
         gate: Any = vault._members[0].mechanism._gate
-        with gate.reserve(Budget("zcdp", Fraction(1, 1000))), pytest.raises(tr.VaultError, match="in progress"):
+        with gate.reserve(Budget("zcdp", Fraction(1, 10_000))), pytest.raises(tr.VaultError, match="in progress"):
             vault.erase(keys=[1])
         vault.add("continual", 0.1)
         with pytest.raises(tr.ParameterError, match="'continual' can only tell what holds for rows that stay"):
