@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 # The same examples each time, so that CI fails for a reason; `make HYPOTHESIS=default test-unit` looks for new ones.
 HYPOTHESIS ?= ci
-RUN_TESTS := -m pytest --hypothesis-profile=$(HYPOTHESIS)
+RUN_TESTS := -m pytest --durations=30 --hypothesis-profile=$(HYPOTHESIS)
 PYTEST := $(BIN)/python $(RUN_TESTS)
 FIND_PYTHONS := $(BIN)/python tests/support/pythons.py
 

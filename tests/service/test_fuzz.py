@@ -99,7 +99,7 @@ class Fuzzed:
             assert "code" in plain, reply
             ended.leaks += canaries.secret(canaries.numbers(_without(body, text)))
         elif kind == "query" and "count" in plain:
-            true = canaries.true_count(self.vault, tr.parse(text, canaries.SCHEMA))
+            true = canaries.true_count(self.vault, tr.parse(text, canaries.SCHEMA, finer=True))
             if true in set(canaries.numbers(body)) - {0, canaries.SIZE}:
                 ended.true.add(plain["question"])
         elif kind == "sql" and "most" not in plain:
@@ -203,7 +203,7 @@ def test_a_private_number_or_text_is_recognised() -> None:
 
 def test_an_answer_that_tells_the_true_count_is_seen(fuzzed: Fuzzed, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"month = {month} AND hour <> {hour}" for month in (1, 2, 7, 8, 11, 12) for hour in (1, 2, 3)]
-    true = [canaries.true_count(fuzzed.vault, tr.parse(text, canaries.SCHEMA)) for text in texts]
+    true = [canaries.true_count(fuzzed.vault, tr.parse(text, canaries.SCHEMA, finer=True)) for text in texts]
     plain = tr.Answer.to_dict
 
     def told(answer: tr.Answer) -> dict[str, Any]:
