@@ -34,7 +34,7 @@ def dearer_each_time(monkeypatch: pytest.MonkeyPatch, times: int) -> list[float]
     ask = tr.Vault.ask_many
 
     def asks(
-        vault: tr.Vault, queries: Any, mechanism: Any, key: Any, within: Any, bill: Bill, _: Any
+        vault: tr.Vault, queries: Any, mechanism: Any, key: Any, within: Any, bill: Bill, _: Any, **__: Any
     ) -> list[tr.Answer]:
         allowed.append(bill.most)
         if len(allowed) <= times:
