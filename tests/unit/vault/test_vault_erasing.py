@@ -152,7 +152,7 @@ def test_a_corrected_row_says_what_it_should_in_every_new_series(tmp_path: Path,
     vault = reopened(vault, tmp_path / "vault")
     assert vault.ask("ward = 'south'").count == true_counts(rows)["south"]
     mean = vault.sql("SELECT AVG(cost) AS mean FROM vault").column("mean")[0].as_py()
-    assert mean == pytest.approx(np.mean([each["cost"] for each in rows]), abs=1e-3)
+    assert mean == pytest.approx(np.mean([each["cost"] for each in rows]), abs=1e-2)
     assert vault.erase(keys=[70]).rows == 1  # Its key stayed.
     assert vault.verify()["rewritten"] == 2
     vault.close()
