@@ -40,10 +40,13 @@ def test_numbers_keep_their_margins_and_prices_are_as_quoted(vault: tr.Vault) ->
 
 def _checked(vault: tr.Vault, asked: Asked, *, paid_again: bool) -> dict[tuple[Any, ...], bool]:
     """The different numbers of a statement, and which are outside their margins; its prices must be right."""
-    quoted, before = vault.price_sql(asked.sql).most, vault.left(vault.size)
+    price, before = vault.price_sql(asked.sql), vault.left(vault.size)
     found = vault.sql(asked.sql)
     after = vault.left(vault.size)
-    assert before - after == pytest.approx(quoted, rel=1e-9, abs=1e-15), asked
+    if price.exact:
+        assert before - after == pytest.approx(price.most, rel=1e-9, abs=1e-15), asked
+    else:  # Quantiles may take a second step.
+        assert 0 < before - after <= price.most * (1 + 1e-9), asked
     assert vault.price_sql(asked.sql).most == 0, asked
     if paid_again:
         assert vault.sql(asked.sql).equals(found), asked

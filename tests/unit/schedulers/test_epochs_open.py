@@ -155,7 +155,7 @@ class Counting:
         self.calls = 0
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("size", "schema", "rows", "between"):
+        if name not in ("size", "schema", "rows_between"):
             self.calls += 1
         return getattr(self._inner, name)
 
