@@ -28,7 +28,7 @@ from treering.trusted.ledger.lines import ROOT, Entry, Line, SecretValue, chaine
 from treering.trusted.sealed import Sealed
 from treering.words import DISK_FULL, reason
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """The format of the vault's folder, of the ledger's tables and of its lines."""
 
 TORN: Final = "it was interrupted in the middle of an operation"
