@@ -129,7 +129,7 @@ def test_an_interrupt_at_any_step_of_a_discovery(original: Path, tmp_path: Path)
 def drafting(place: Path, _: Session, say: Callable[..., None]) -> None:
     """A session that makes a vault of a file."""
     say("begun")
-    Vault.create(place / "v", None, 4.0, 1e-6, draft=place / "rows.parquet", draft_share=SHARE).close()
+    Vault.create(place / "v", None, 4.0, 1e-6, draft=place / "rows.parquet", share=SHARE).close()
     say("ended")
 
 
@@ -148,6 +148,6 @@ def test_killed_while_a_vault_is_drafted(tmp_path: Path, step: Stage, arrival: i
         shutil.rmtree(tmp_path / "v")
     else:
         assert said[-1][0] == "begun"
-    with Vault.create(tmp_path / "v", None, 4.0, 1e-6, draft=tmp_path / "rows.parquet", draft_share=SHARE) as vault:
+    with Vault.create(tmp_path / "v", None, 4.0, 1e-6, draft=tmp_path / "rows.parquet", share=SHARE) as vault:
         assert (vault.size, vault.left(ROWS.num_rows + 1)) == (ROWS.num_rows, vault.total)
         assert vault.left(1) < vault.total

@@ -123,8 +123,3 @@ def test_another_table_is_refused_when_the_vault_is_opened(tmp_path: Path, table
     _insert(tmp_path / "others.duckdb", 0, 10, create=True)
     with pytest.raises(tr.VaultError, match="another table"):
         tr.Vault.open(tmp_path / "vault", table=f"duckdb://{tmp_path / 'others.duckdb'}#flights")
-
-
-def test_persons_cannot_be_counted_there(tmp_path: Path, table: str) -> None:
-    with pytest.raises(tr.ParameterError, match="person"):
-        tr.Vault.create(tmp_path / "vault", SCHEMA, epsilon=1.0, table=table, person="who")

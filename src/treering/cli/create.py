@@ -79,7 +79,12 @@ def create(
         Path | None, typer.Option(metavar="FILE", help="For a box: all its questions, a predicate on each line.")
     ] = None,
     share: Annotated[
-        float, typer.Option(parser=number, metavar="NUMBER", help="The mechanism's share of the promise.")
+        float,
+        typer.Option(
+            parser=part,
+            metavar="NUMBER",
+            help="The mechanism's share of the promise; with --private, what drafting pays.",
+        ),
     ] = 1.0,
     rows_per_person: Annotated[
         int, typer.Option(metavar="NUMBER", help="The most rows that one person has.", min=1)
@@ -114,9 +119,6 @@ def create(
     private: Annotated[
         bool, typer.Option("--private", help="Make the vault of this PRIVATE file, and draft within the promise.")
     ] = False,
-    draft_share: Annotated[
-        float, typer.Option(parser=number, metavar="NUMBER", help="What its rows pay for that, of the promise.")
-    ] = 0.05,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a vault: a folder for a table that grows, with one promise.
@@ -129,7 +131,7 @@ def create(
     if infer is not None and private:
         if epsilon is None or delta == 0:
             raise typer.BadParameter("a draft within the promise needs --epsilon and --delta")
-        _draft_privately(vault, infer, epsilon, delta, name, draft_share, schema, out)
+        _draft_privately(vault, infer, epsilon, delta, name, share, schema, out)
         return
     if infer is not None:
         _draft(vault, schema, infer, out)
@@ -222,6 +224,16 @@ def _made(vault: Path, status: dict[str, Any], table: str | None, out: Output) -
     out.result(plain, show)
 
 
+def part(text: str | float) -> float:
+    """A part of the whole: a number, or a percentage.
+
+    >>> part("5%"), part("0.25")
+    (0.05, 0.25)
+    """
+    plain = str(text).strip()
+    return number(plain.removesuffix("%")) / 100 if plain.endswith("%") else number(plain)
+
+
 def _draft_privately(
     vault: Path,
     file: Path,
@@ -236,7 +248,7 @@ def _draft_privately(
     from treering.vault.vault import Vault
 
     rows = row_file(file)
-    with Vault.create(vault, None, epsilon, delta, name=name, draft=rows, draft_share=share) as made:
+    with Vault.create(vault, None, epsilon, delta, name=name, draft=rows, share=share) as made:
         _caution(epsilon, delta)
         drawn, size = made.schema, made.size
         if schema is not None:

@@ -34,8 +34,6 @@ def create_drafted(
     vault."""
     if not promise.aside:
         raise ParameterError("delta", "must be above 0 for a draft within the promise, and a person has one row")
-    if share >= 1:
-        raise ParameterError("draft_share", "must be below 1: something is to be asked later")
     rows = file if isinstance(file, RowFile) else RowFile(Path(file))
     part = promise.failure / 2
     made = stores.draft(rows, promise, share, lambda gate, columns: drafted(gate, columns, part))

@@ -107,8 +107,8 @@ class Vault(Sealed):
     def create(
         cls,
         path: Place,
-        schema: Schema | None,
-        epsilon: Number,
+        schema: Schema | None = None,
+        epsilon: Number | None = None,
         delta: Number = 0.0,
         alpha: Number | None = None,
         beta: Number = 0.05,
@@ -122,7 +122,6 @@ class Vault(Sealed):
         rows: int = EXPECTED_ROWS,
         discoveries: bool | Number = False,
         draft: Place | RowFile | None = None,
-        draft_share: Number = DRAFT_SHARE,
         table: Any = None,
         order: str = "id",
         wait: float = WAIT,
@@ -153,7 +152,8 @@ class Vault(Sealed):
         ``discoveries``      the part of delta that is set aside for `discover`; True: a tenth, which makes rho smaller
                              by about a hundredth. The first mechanism must then be rings
         ``draft``            the file of the first rows, of which the schema is drafted within the promise: its rows are
-                             taken in, and they alone pay ``draft_share`` of the promise, and half of what is set aside
+                             taken in, and they alone pay ``share`` of the promise (1.0: a twentieth), and half of what
+                             is set aside for `discover`; rings have all of the promise then
         ``table, order``     an Ibis table, or the address of one: rows stay there, and `refresh` takes in those past
                              the watermark of the column ``order``, a unique integer that only grows
         ``wait``             seconds to wait for another process that has the vault open
@@ -161,6 +161,8 @@ class Vault(Sealed):
         """
         if (schema is None) != (draft is not None):
             raise ParameterError("schema", "is given, or drafted from the file `draft`: one of the two")
+        if epsilon is None:
+            raise ParameterError("epsilon", "must be given: it is the vault's promise")
         promise = Promise(epsilon, delta, rows_per_person, aside=part_of(discoveries or draft is not None))
         word = named(path) if name is None else name
         if schema is None:
@@ -168,8 +170,8 @@ class Vault(Sealed):
                 raise ParameterError(
                     "draft", "is for rings over rows that are kept, without alpha, person, key or table"
                 )
-            cost = share_of(draft_share, "draft_share")
-            rings = partial(first_spec, kind="rings", share=share, alpha=None, beta=beta, rows=rows, options=options)
+            cost = share_of(DRAFT_SHARE if share == 1.0 else share, "share")
+            rings = partial(first_spec, kind="rings", share=1.0, alpha=None, beta=beta, rows=rows, options=options)
             create_drafted(path, promise, draft, cost, word, wait, rings)
             return cls.open(path, wait=wait)
         origin = stores.originate(schema, promise, person, table, order, word, key)

@@ -49,7 +49,7 @@ def written(table: pa.Table, place: Path, kind: str) -> Path:
 
 
 def made(place: Path, table: pa.Table, kind: str = "parquet", **options: Any) -> tr.Vault:
-    given = {"epsilon": 4.0, "delta": 1e-6, "draft_share": 0.2, **options}
+    given = {"epsilon": 4.0, "delta": 1e-6, "share": 0.2, **options}
     return tr.Vault.create(place / "v", None, draft=written(table, place, kind), **given)
 
 
@@ -137,8 +137,9 @@ def test_rejects_path_of_another_vault(tmp_path: Path, table: pa.Table) -> None:
     [
         ({"delta": 0.0}, "aside"),
         ({"rows_per_person": 2}, "aside"),
-        ({"draft_share": 1.0}, "draft_share"),
-        ({"draft_share": 0.0}, "draft_share"),
+        ({"share": 1.5}, "share"),
+        ({"share": 0.0}, "share"),
+        ({"epsilon": None}, "epsilon"),
         ({"mechanism": "pmwg"}, "draft"),
         ({"alpha": 0.1}, "draft"),
         ({"person": "order_id"}, "draft"),
@@ -171,7 +172,7 @@ def test_rejects_draft_of_what_is_no_file_of_rows(tmp_path: Path) -> None:
 
 def test_the_command_makes_a_vault_of_a_private_file(tmp_path: Path, table: pa.Table) -> None:
     path = written(table, tmp_path, "csv")
-    promise = ("--epsilon", 4, "--delta", 1e-6, "--draft-share", 0.2)
+    promise = ("--epsilon", 4, "--delta", 1e-6, "--share", "20%")
     done = treering("create", tmp_path / "v", "--infer", path, "--private", *promise, "--json").json
     assert done["size"] == SIZE
     assert done["schema"]["attributes"]["ward"]["values"] == ["north", "south", "tele"]

@@ -56,6 +56,8 @@ def _defaults(function: Any) -> dict[str, Any]:
 
 def test_what_a_vault_is_if_nothing_is_said() -> None:
     assert _defaults(Vault.create) == {
+        "schema": None,
+        "epsilon": None,
         "delta": 0.0,
         "alpha": None,
         "beta": 0.05,
@@ -68,7 +70,6 @@ def test_what_a_vault_is_if_nothing_is_said() -> None:
         "rows": 1_000_000,
         "discoveries": False,
         "draft": None,
-        "draft_share": 0.05,
         "table": None,
         "order": "id",
         "wait": 10.0,
