@@ -245,6 +245,7 @@ def _draft_privately(
     out: Output,
 ) -> None:
     """A vault of a file's rows, with a schema that tells no more of them than the promise allows."""
+    from treering.vault.drafting import DRAFT_SHARE
     from treering.vault.vault import Vault
 
     rows = row_file(file)
@@ -253,7 +254,8 @@ def _draft_privately(
         drawn, size = made.schema, made.size
         if schema is not None:
             drawn.save(schema)
-        plain = {"vault": str(vault), "size": size, "schema": drawn.to_dict(), "cells": drawn.cells, "share": share}
+        plain = {"vault": str(vault), "size": size, "schema": drawn.to_dict(), "cells": drawn.cells}
+        plain["share"] = DRAFT_SHARE if share == 1.0 else share
 
     def show(shown: Output) -> None:
         shown.line(f"{vault} is ready, with {counted(size, 'row')}. They paid {share:.3g} of the promise for:", "bold")
