@@ -16,7 +16,8 @@ PHONE = 380
 
 
 def serious(page: Page) -> list[str]:
-    """What axe finds that is serious or critical, with where it is."""
+    """What axe finds that is serious or critical, with where it is, once nothing moves any more."""
+    page.wait_for_function("() => document.getAnimations().every(each => each.playState !== 'running')")
     found: list[dict[str, Any]] = Axe().run(page).response["violations"]
     grave = [each for each in found if each["impact"] in ("serious", "critical")]
     return [f"{each['id']}: {node['html'][:200]}" for each in grave for node in each["nodes"]]
