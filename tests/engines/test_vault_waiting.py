@@ -178,7 +178,7 @@ def test_one_statement_runs_at_a_time_and_equal_questions_share_it(vault: tr.Vau
         thread.join()
     assert len(answers) == 8
     assert len({answers[number] for number in (1, 3, 5, 7)}) == len({answers[number] for number in (0, 2, 4, 6)}) == 1
-    assert 2 <= counter.times <= 3  # (Two may find nobody at it at the same moment.)
+    assert 2 <= counter.times <= 4  # (Of each question two may find nobody at it at the same moment.)
 
 
 # -- what is charged ---------------------------------------------------------------------------------------------------
