@@ -40,3 +40,12 @@ def test_nothing_is_erased_once_persons_were_counted(tmp_path: Path) -> None:
         assert made.size == size
     with tr.Vault.open(tmp_path / "v") as made, pytest.raises(tr.ParameterError, match="rows that stay"):
         made.erase(persons=[1])
+
+
+def test_the_store_itself_erases_nothing_once_persons_were_counted(tmp_path: Path) -> None:
+    with vault(tmp_path / "v") as made:
+        with made._store.alone():
+            made._store.erasing()
+        made.ask("ward = 'north'", count="persons")
+        with made._store.alone(), pytest.raises(tr.VaultError, match="a flag of a person may not fall"):
+            made._store.erasing()

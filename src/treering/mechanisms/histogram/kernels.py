@@ -1,7 +1,7 @@
 """The loops over the N cells of a histogram, compiled by numba at their first use. ``blocks.py`` explains the terms.
 
 Without numba (extra ``fast``) Python runs them as they are: the same operations in the same order give the same
-numbers, some hundred times slower.
+numbers, some fifty times slower.
 """
 
 from __future__ import annotations

@@ -152,8 +152,9 @@ def _counted(asked: Discovery, rows: Rows) -> tuple[pa.Array, Ints]:
     counted = f"SELECT {column} AS value, count(*) AS rows FROM ({source}) AS r GROUP BY {column}"
     lines = statement.run(rows.engine(), counted)
     seen = int(np.asarray(lines.column("rows")).sum())
-    if seen != rows.between(start, end):
-        raise EngineError(f"there are {seen:,} rows where others were taken in: nothing was answered")
+    there = rows.between(start, end)
+    if seen != there:
+        raise EngineError(f"there are {seen:,} rows where {there:,} were taken in: nothing was answered")
     values = lines.column("value").cast(TYPES[asked.scalar.kind])
     listed = pc.is_in(values, value_set=pa.array(asked.listed, values.type))
     lines = lines.filter(pc.invert(pc.or_(listed, values.is_null()))).sort_by("value")
